@@ -11,7 +11,7 @@ INSTALL := $(RUN) -m pip install --disable-pip-version-check --quiet
 PIP := pip>=25.1,<27
 
 # Names what was installed, and where: a moved clone has to be installed anew.
-STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
+STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml challenge/pyproject.toml; } | cksum))
 
 # What needs no server and nothing but Python: it runs on every Python that is here.
 CORE := tests/core tests/input tests/backends/memory tests/backends/sqlite \
@@ -35,9 +35,8 @@ LONG_FORMS := tests/interrupts/test_interrupts.py tests/backends/test_stock.py \
 	tests/fencing/test_stock.py tests/sql_rows/test_one_stock.py \
 	tests/backends/sqlite/test_leaks.py tests/backends/etcd/faults/test_deposed.py \
 	tests/backends/zookeeper/faults/test_deposed.py
-# What Windows has no means for; `cli/elsewhere.py` says so there.
-NOT_WINDOWS := lockfast/(challenge/|platforms/(linux|macos|posix)\.py|cli/(challenge/|demo/|$\
-	(command|guard|run|signals|supervising|terminal)\.py))
+# What Windows has no means for; `cli/app.py` says so there.
+NOT_WINDOWS := lockfast/(platforms/(linux|macos|posix)\.py|cli/(demo/|run(_process|_supervision)?\.py))
 
 # The first Python that is new enough. Say PYTHON=... to choose another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
@@ -74,7 +73,15 @@ test-elsewhere:
 soak: $(STAMP)-compiled ## Run the long forms of the tests that have one; at most an hour
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
+	LOCKFAST_TEST_LENGTH=long $(RUN) -m pytest -n auto --durations=10 -m soak
 	LOCKFAST_TEST_LENGTH=long LOCKFAST_TRIALS=5 $(RUN) -m pytest -n auto --durations=10 $(LONG_FORMS)
+
+# The part of it that belongs to every submission: a few minutes.
+.PHONY: soak-part
+soak-part: $(STAMP)-compiled
+	$(RUN) tools/system_packages.py
+	$(RUN) tools/newer_servers.py
+	LOCKFAST_TEST_LENGTH=long $(RUN) -m pytest -n auto --durations=10 -m soak
 
 .PHONY: portable
 portable: $(STAMP) ## Run only the tests that need neither a server nor Linux
@@ -121,13 +128,13 @@ bench: $(STAMP)-bench ## Measure against the peers, side by side
 
 # The peers are many and are not needed for anything else.
 $(STAMP)-bench: $(STAMP)
-	$(INSTALL) --editable '.[all]' --group dev --group bench
+	$(INSTALL) --editable '.[all]' --editable ./challenge --group dev --group bench
 	touch $@
 
 .PHONY: challenge
 challenge: $(STAMP) ## Let the challenge catch the broken locks, 20 seeds of each; half an hour
 	$(RUN) tools/system_packages.py
-	$(RUN) -m lockfast.challenge.broken
+	$(RUN) -m lockfast_challenge.broken
 
 # Else every worker of the first run compiles all tests, each for itself at the same time. What is
 # wrong with one of them is told by the run.
@@ -150,8 +157,9 @@ docs: $(STAMP) ## Build the documentation site into build/site, without a networ
 	$(RUN) tools/build_site.py
 
 .PHONY: wheel
-wheel: $(STAMP) ## Build the wheel into dist/, without a network
+wheel: $(STAMP) ## Build both wheels into dist/, without a network
 	$(RUN) -m build --no-isolation --wheel
+	$(RUN) -m build --no-isolation --wheel --outdir dist challenge
 
 .PHONY: clean
 clean: ## Delete all that was made here, the environment too
@@ -170,7 +178,7 @@ endef
 $(STAMP):
 	$(make_venv)
 	$(INSTALL) --upgrade '$(PIP)'
-	$(INSTALL) --editable '.[all]' --group dev
+	$(INSTALL) --editable '.[all]' --editable ./challenge --group dev
 	$(INSTALL) --no-deps --upgrade \
 		--target $(VENV)/oldest-driver redis==5.0.0 # the other end of the range in pyproject.toml
 	rm -f $(VENV)/.installed-*

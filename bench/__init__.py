@@ -1,1 +1,1 @@
-"""Measurements against what a user would pick instead: side by side, as ratios."""
+"""Measurements against the alternatives a user has: side by side, as ratios."""

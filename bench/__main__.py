@@ -36,7 +36,7 @@ def main() -> None:
         if arguments.write:
             report.write()
     if arguments.write:
-        # A page that is new enters the index of the documentation.
+        # Add a new page to the index of the documentation.
         subprocess.run(
             [sys.executable, "tools/generate_docs.py"], cwd=DOCS.parent.parent, check=True
         )

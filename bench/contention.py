@@ -1,7 +1,8 @@
-"""Workers that fight for one lock, each in a process of its own; run as a module, one of them.
+"""Workers that compete for one lock, each in its own process; as a module, this is one of them.
 
-A machine is slower in one second and quicker in the next, by more than two contenders differ. So
-their teams stay, and play short games in turns: those of one round find it in the same mood.
+A machine is slower in one second and faster in the next, by more than two contenders differ. So
+their teams keep running, and play short games in turns: the games of one round meet the same
+conditions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, places
 WORK = 0.0005
 SECONDS = 4.0
 ROUNDS = 12
-"""So many games has each of those that are compared, of a second each."""
+"""Number of games of each contender, of a second each."""
 
 
 def _redlock(ports: str) -> Callable[[], AbstractContextManager[object]]:
@@ -88,7 +89,7 @@ ON_NODES = {
     "redlock-py": _redlock_py,
     "pottery": _pottery,
 }
-"""Those that are told several ports."""
+"""Contenders that take several ports."""
 
 CONTENDERS = {
     "lockfast redis": _lockfast,
@@ -106,7 +107,7 @@ class Result:
 
     @property
     def turns(self) -> int:
-        """Return how many there were."""
+        """Return the number of turns."""
         return sum(map(len, self.waits))
 
     @property
@@ -124,7 +125,7 @@ class Result:
         return Result(self.seconds + other.seconds, waits)
 
     def quantile(self, percent: int) -> float:
-        """Return the wait that so many percent did not exceed."""
+        """Return the wait that this percentage did not exceed."""
         return statistics.quantiles(self._all, n=100)[percent - 1]
 
     @property
@@ -132,7 +133,7 @@ class Result:
         return [wait for each in self.waits for wait in each]
 
     def cells(self) -> list[str]:
-        """Return the figures as they stand in a table."""
+        """Return the figures as table cells."""
         waits = (self.quantile(50), self.quantile(99), max(self._all))
         return [
             f"{self.rate:.0f}",
@@ -142,7 +143,7 @@ class Result:
 
 
 class Team:
-    """The workers of one contender, for as many games as are wanted."""
+    """The workers of one contender, for any number of games."""
 
     def __init__(self, name: str, *, port: int | str, workers: int) -> None:
         self._processes = [
@@ -163,10 +164,10 @@ class Team:
 
     def __exit__(self, *_: object) -> None:
         for one in self._processes:
-            one.communicate(timeout=120)  # it reads that there is no further game
+            one.communicate(timeout=120)  # closes stdin, which ends the last game
 
     def play(self, seconds: float) -> Result:
-        """Let the workers fight for so long."""
+        """Make the workers compete for this many seconds."""
         start = time.clock_gettime(time.CLOCK_BOOTTIME) + 0.2
         for one in self._processes:
             assert one.stdin is not None
@@ -180,13 +181,13 @@ class Team:
 
 
 def play(name: str, *, port: int | str, workers: int) -> Result:
-    """Let the workers of one contender fight for a while."""
+    """Make the workers of one contender compete for a while."""
     with Team(name, port=port, workers=workers) as team:
         return team.play(SECONDS)
 
 
 def over(ours: list[Result], theirs: list[Result]) -> Ratios:
-    """Return the rate of one over that of the other, game by game."""
+    """Return the rate of one divided by that of the other, game by game."""
     pairs = zip(ours, theirs, strict=True)
     return Ratios([one.rate / other.rate for one, other in pairs])
 
@@ -194,7 +195,7 @@ def over(ours: list[Result], theirs: list[Result]) -> Ratios:
 def in_turns(
     teams: Mapping[str, Team], game: Callable[[str, Team], Result]
 ) -> dict[str, list[Result]]:
-    """Return the games of each; every round has one of all, in the other order than the last."""
+    """Return the games of each; every round plays one of each, in alternating order."""
     games: dict[str, list[Result]] = {name: [] for name in teams}
     names = list(teams)
     for _ in range(ROUNDS):
@@ -205,7 +206,7 @@ def in_turns(
 
 
 def work(name: str, place: str) -> None:
-    """Take turns in each game until its time is over, and tell how long each was waited for."""
+    """Take turns in each game until its time is over, and print how long each took to acquire."""
     make = ON_NODES[name](place) if name in ON_NODES else CONTENDERS[name](int(place))
     with make():
         pass

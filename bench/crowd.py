@@ -1,7 +1,7 @@
-"""A crowd: thousands of tasks of one client that ask for one name at once, on SQL servers.
+"""A crowd: thousands of tasks of one client that acquire one name at once, on SQL servers.
 
-A run is a process of its own with one event loop, `python -m bench.crowd URL TASKS`, and prints its
-facts as JSON.
+A run is a separate process with one event loop, `python -m bench.crowd URL TASKS`, and prints its
+results as JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench.sql_servers import Mariadb, Mysql, Postgresql
 
 TASKS = (500, 5_000)
 TIMEOUT = 120.0
-"""How long each acquire may take."""
+"""Timeout of each acquire, in seconds."""
 
 COUNT_EVERY = 0.5
 
@@ -44,18 +44,18 @@ READING = """\
 
 @dataclass(frozen=True)
 class Facts:
-    """What one run has shown, in seconds."""
+    """The results of one run, in seconds."""
 
     granted: int
     failed: int
     all_wait: float
-    """From the start until the last task had its answer: granted, or its place in line."""
+    """From the start until the last task had its reply: a grant, or its place in line."""
     passed: float
     median: float
     p99: float
 
     def cells(self) -> list[str]:
-        """Return the figures as they stand in a table."""
+        """Return the figures as table cells."""
         return [
             f"{self.granted:,}",
             f"{self.failed:,}",
@@ -97,7 +97,7 @@ def _run_at(server: Postgresql | Mariadb | Mysql, tasks: int) -> list[str]:
 
 @contextmanager
 def _counted(server: Postgresql | Mariadb | Mysql) -> Iterator[list[int]]:
-    """Count the connections of the server's clients again and again."""
+    """Count the connections of the server's clients repeatedly."""
     counts, is_over = [0], threading.Event()
 
     def count() -> None:
@@ -114,7 +114,7 @@ def _counted(server: Postgresql | Mariadb | Mysql) -> Iterator[list[int]]:
 
 
 def run(url: str, tasks: int) -> Facts:
-    """Run the workload in a process of its own."""
+    """Run the workload in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.crowd", url, str(tasks)],
         stdout=subprocess.PIPE,
@@ -128,7 +128,7 @@ def run(url: str, tasks: int) -> Facts:
 
 
 class Crowd:
-    """The tasks, and what became of them."""
+    """The tasks and their results."""
 
     def __init__(self, locks: lockfast.AsyncLocks) -> None:
         self._lock = locks.lock("the one name", timeout=TIMEOUT)
@@ -138,7 +138,7 @@ class Crowd:
         self.errors: list[str] = []
 
     async def pass_once(self) -> None:
-        """Get the lock once, and leave at once."""
+        """Acquire the lock once, and release it immediately."""
         try:
             async with self._lock:
                 now = time.perf_counter()
@@ -151,18 +151,18 @@ class Crowd:
 
 
 async def play(url: str, tasks: int) -> Facts:
-    """Let so many tasks ask at once."""
+    """Make this many tasks acquire at once."""
     answered: set[str] = set()
     last_answer = began_at = time.time()
     started = time.perf_counter()
 
-    def hear(event: lockfast.Event) -> None:
+    def record(event: lockfast.Event) -> None:
         nonlocal last_answer
         if isinstance(event, lockfast.Waiting | lockfast.Acquired) and event.claim not in answered:
             answered.add(event.claim)
             last_answer = max(last_answer, event.at)
 
-    async with lockfast.AsyncLocks(url, on_event=hear) as locks:
+    async with lockfast.AsyncLocks(url, on_event=record) as locks:
         crowd = Crowd(locks)
         await asyncio.gather(*(crowd.pass_once() for _ in range(tasks)))
         passed = time.perf_counter() - started

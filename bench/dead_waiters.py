@@ -1,4 +1,4 @@
-"""Waiting processes that are killed together: how long the living one behind them waits."""
+"""Waiting processes that are killed together: how long the live one behind them waits."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def tell(report: Report, store: str, url: str) -> None:
 
 
 def handed_over_past(url: str, count: int) -> float:
-    """Return the seconds from the release to the hold of the one behind the dead."""
+    """Return the seconds from the release to the grant of the one behind the dead."""
     name = f"dead-{count}"
     with lockfast.Locks(url) as host, lockfast.Locks(url) as living:
         lease = host.lock(name).acquire()
         waiters = [
             subprocess.Popen([sys.executable, "-c", WAITER, url, name]) for _ in range(count)
         ]
-        _until_so_many_wait(host, name, count)
+        _until_waiting(host, name, count)
         taken: list[float] = []
 
         def wait() -> None:
@@ -45,7 +45,7 @@ def handed_over_past(url: str, count: int) -> float:
 
         thread = threading.Thread(target=wait)
         thread.start()
-        _until_so_many_wait(host, name, count + 1)
+        _until_waiting(host, name, count + 1)
         for one in waiters:
             one.kill()
         for one in waiters:
@@ -56,6 +56,6 @@ def handed_over_past(url: str, count: int) -> float:
     return taken[0] - released
 
 
-def _until_so_many_wait(locks: lockfast.Locks, name: str, count: int) -> None:
+def _until_waiting(locks: lockfast.Locks, name: str, count: int) -> None:
     while len(locks.inspect(name).line) < count:
         time.sleep(0.02)

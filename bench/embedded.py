@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import filelock
 
 import lockfast
-from bench.measuring import cycle_of, machine, side_by_side, tell_ratios
+from bench.measuring import cycle_of, machine, report_ratios, side_by_side
 from bench.reporting import Report
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def main() -> Report:
 
 
 def uncontended(report: Report, directory: Path) -> None:
-    """One process takes and gives back a free lock."""
+    """One process acquires and releases a free lock."""
     locks = lockfast.Locks(f"sqlite://{directory}/locks.db")
     seconds = side_by_side(
         {
@@ -55,12 +55,12 @@ def uncontended(report: Report, directory: Path) -> None:
         cycles=1000,
     )
     locks.close()
-    tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
+    report_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
     report.chart("cycle", "Uncontended cycle", {k: v * 1e6 for k, v in seconds.items()}, "µs")
 
 
 def raw_transactions(path: Path) -> Callable[[int], None]:
-    """Write the holder, then clear it: the least that any lock in this file must do."""
+    """Write the holder, then clear it: the minimum that any lock in this file must do."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -115,9 +115,9 @@ def hand_over(report: Report, directory: Path) -> None:
     ]
     times = [json.loads(player.communicate(timeout=120)[0]) for player in players]
     taken = sorted((moment, who) for who in (0, 1) for moment in times[who][0::2])
-    let_go = [dict(zip(times[who][0::2], times[who][1::2], strict=True)) for who in (0, 1)]
+    released_at = [dict(zip(times[who][0::2], times[who][1::2], strict=True)) for who in (0, 1)]
     gaps = [
-        moment - let_go[before_who][before]
+        moment - released_at[before_who][before]
         for (before, before_who), (moment, who) in pairwise(taken)
         if who != before_who
     ]
@@ -133,7 +133,7 @@ def percentile(values: list[float]) -> str:
 
 
 def waiting(report: Report, directory: Path) -> None:
-    """How much a waiter asks of the file while it waits."""
+    """How many statements a waiter runs on the file while it waits."""
     url = f"sqlite://{directory}/wait.db"
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as waiter:
         lease = holder.lock("door").acquire()

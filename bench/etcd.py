@@ -1,4 +1,4 @@
-"""etcd: against the two raw calls on the same wire, and the locks of other clients."""
+"""etcd: against the two raw calls on the same transport, and the locks of other clients."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import lockfast
 from bench.etcd_server import running, server_version
 from bench.measuring import Timing, cycle_of, load, machine, timed
 from bench.reporting import Report
-from lockfast.backends.etcd import addresses, requests
+from lockfast.backends.etcd import address, requests
 from lockfast.backends.etcd._async.members import AsyncMembers
 from lockfast.backends.etcd._sync.members import Members
-from lockfast.backends.etcd.answers import Transacted
+from lockfast.backends.etcd.replies import Transacted
 from lockfast.backends.etcd.requests import Is, Of, Request, compare
 from lockfast.runtime.clock import Clock
 
@@ -46,7 +46,7 @@ def main() -> Report:
 
 
 def raw_calls(key: bytes) -> tuple[Request[Transacted], Request[Transacted]]:
-    """Return the least that a lock asks for: to put a key if it is not there, and to delete it."""
+    """Return the minimum that a lock needs: put a key if it does not exist, and delete it."""
     take = requests.transaction(
         [compare(key, Of.CREATED, Is.EQUAL, 0)], [requests.put(key, b"x" * 100)]
     )
@@ -54,14 +54,14 @@ def raw_calls(key: bytes) -> tuple[Request[Transacted], Request[Transacted]]:
     return take, give
 
 
-# -- one lock, nobody else ---------------------------------------------------------------
+# -- one lock, no contention -------------------------------------------------------------
 
 
 def uncontended(report: Report, port: int) -> None:
-    """One thread takes and gives back what is free."""
+    """One thread acquires and releases a free lock."""
     clock = Clock()
     url = f"etcd://127.0.0.1:{port}"
-    members = Members(addresses.of_url(url, where=url, namespace="raw", options={}), clock=clock)
+    members = Members(address.of_url(url, where=url, namespace="raw", options={}), clock=clock)
     calls = raw_calls(b"raw/lock")
 
     def raw(cycles: int) -> None:
@@ -105,12 +105,10 @@ def _ratio(timings: Mapping[str, Timing], name: str) -> str:
 
 
 async def concurrent(report: Report, port: int) -> None:
-    """One task, and a hundred at once, each with a name of its own."""
+    """One task, and a hundred at once, each with its own name."""
     clock, url = Clock(), f"etcd://127.0.0.1:{port}"
     client = aetcd.Client(host="127.0.0.1", port=port)
-    members = AsyncMembers(
-        addresses.of_url(url, where=url, namespace="raw", options={}), clock=clock
-    )
+    members = AsyncMembers(address.of_url(url, where=url, namespace="raw", options={}), clock=clock)
     calls = [raw_calls(b"raw/%d" % number) for number in range(TASKS)]
     async with lockfast.AsyncLocks(url, request_timeout=20.0) as locks:
 
@@ -160,11 +158,11 @@ async def _timed(timing: Timing, cycle: Callable[[int], Awaitable[None]], tasks:
     timing.worked.append((time.process_time() - worked) / (cycles * tasks))
 
 
-# -- from one to the next -------------------------------------------------------------------
+# -- handover ------------------------------------------------------------------------------
 
 
 def handed_over(report: Report, port: int) -> None:
-    """Two clients of one loop hand a lock to each other; against a round trip on the same wire."""
+    """Two clients on one loop hand a lock to each other; against a round trip on the transport."""
     handovers, trips = asyncio.run(_handed_over(port))
     took, trip = statistics.median(handovers), statistics.median(trips)
     report.table(

@@ -1,4 +1,4 @@
-"""An etcd server of the benchmark's own: on loopback, in a temporary directory."""
+"""An etcd server for the benchmark: on loopback, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Give the port of a fresh server that never waits for its disk; it is stopped afterwards."""
+    """Yield the port of a fresh server that never waits for its disk; stop it afterwards."""
     ports = []
     for _ in range(2):
         with socket.socket() as free:
@@ -54,6 +54,6 @@ def _wait_for(url: str) -> None:
 
 
 def server_version(port: int) -> str:
-    """Return what it says of itself."""
+    """Return the version that the server reports."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/version", timeout=1) as answer:
         return str(json.load(answer)["etcdserver"])

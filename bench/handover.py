@@ -1,9 +1,10 @@
-"""Two processes that hand one lock to and fro; run as a module, one of them.
+"""Two processes that hand one lock back and forth; as a module, this is one of them.
 
-Who may play stands in the `CONTENDERS` of a module: by name, what makes the lock for a port.
+The contenders are in the `CONTENDERS` of a module: by name, a function that makes the lock for a
+port.
 
-What is timed is the way from the moment when one begins to give back until the other, who has
-been waiting in line, goes on. The boot clock is the same for all processes of a machine.
+What is timed is the handover: from the moment one begins to release until the other, which has been
+waiting in line, goes on. The boot clock is the same for all processes of a machine.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WORK = 0.003
-"""Long enough for the other to come back and stand in line."""
+"""Seconds a lock is held: long enough for the other to get back in line."""
 
 SECONDS = 1.5
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One hold: by whom, from when until it was given back, on the boot clock."""
+    """One hold: the worker, and when it was taken and released, on the boot clock."""
 
     worker: int
     taken: float
@@ -40,24 +41,24 @@ class Result:
 
     @property
     def handovers(self) -> list[float]:
-        """Return the seconds from each giving back to the other's taking."""
+        """Return the seconds from each release to the other worker's grant."""
         pairs = zip(self.turns, self.turns[1:], strict=False)
         return [after.taken - one.given for one, after in pairs if one.worker != after.worker]
 
 
 def times_of(games: Sequence[Result]) -> list[float]:
-    """Return the seconds of all hand-overs in the games of one contender."""
+    """Return the seconds of all handovers in the games of one contender."""
     return [one for game in games for one in game.handovers]
 
 
 def cells(times: Sequence[float]) -> list[str]:
-    """Return median, 99th percentile and the longest in milliseconds, as they stand in a table."""
+    """Return median, 99th percentile and maximum in milliseconds, as table cells."""
     figures = (statistics.median(times), statistics.quantiles(times, n=100)[98], max(times))
     return [f"{one * 1e3:.2f}" for one in figures]
 
 
 def play(module: str, name: str, *, port: int) -> Result:
-    """Let two workers hand the lock of that contender to each other for a while."""
+    """Make two workers hand the lock of that contender to each other for a while."""
     workers = [
         subprocess.Popen(
             [sys.executable, "-m", "bench.handover", module, name, str(port)],
@@ -75,13 +76,13 @@ def play(module: str, name: str, *, port: int) -> Result:
         assert one.stdin is not None
         one.stdin.write(f"{start}\n")
         one.stdin.flush()
-    told = [json.loads(one.communicate(timeout=60)[0]) for one in workers]
-    turns = [Turn(number, *times) for number, each in enumerate(told) for times in each]
+    reports = [json.loads(one.communicate(timeout=60)[0]) for one in workers]
+    turns = [Turn(number, *times) for number, each in enumerate(reports) for times in each]
     return Result(sorted(turns, key=lambda one: one.taken))
 
 
 def work(module: str, name: str, port: int) -> None:
-    """Take turns until the time is over, and tell when each began and ended."""
+    """Take turns until the time is over, and print when each began and ended."""
     lock = importlib.import_module(module).CONTENDERS[name](port)
     with lock:
         pass

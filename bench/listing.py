@@ -1,4 +1,4 @@
-"""What it takes to list ten thousand locks: by the command, and by the library."""
+"""The time to list ten thousand locks: with the command, and with the library."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ CONTENDERS: dict[str, Maker] = {
     "sqlalchemy-dlock": lambda port: dlock(_url(port, "mysql+pymysql")),
     "tooz": _tooz,
 }
-"""Ours, and then what it is measured against."""
+"""Ours, and then its competitors."""
 
 ASYNC_CONTENDERS: dict[str, AsyncMaker] = {
     "lockfast": lambda port, count, stack: async_ours(_url(port), count, stack),
@@ -81,5 +81,5 @@ def raw(port: int) -> AbstractContextManager[object]:
 
 
 async def async_raw(port: int, count: int, stack: AsyncExitStack) -> AsyncLocks:
-    """Return as many such pairs, each on a connection of its own."""
+    """Return this many such pairs, each on its own connection."""
     return await async_pairs(partial(_async_connected, port, stack), updates, count)

@@ -1,4 +1,4 @@
-"""How things are timed: in turns within one run, so that a busy moment hits all of them."""
+"""How things are timed: in turns within one run, so that a busy moment affects all of them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 @dataclass
 class Timing:
-    """Seconds per cycle of one contestant, round by round: by the clock, and of the processor."""
+    """Seconds per cycle of one contestant, round by round: wall clock and processor time."""
 
     passed: list[float] = field(default_factory=list)
     worked: list[float] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """Return the median."""
+        """Return the median wall-clock time."""
         return statistics.median(self.passed)
 
     @property
     def cpu(self) -> float:
-        """Return the median of what this process itself worked."""
+        """Return the median processor time of this process."""
         return statistics.median(self.worked)
 
     def over(self, other: Timing) -> float:
-        """Return the median ratio of two in the same round, which a busy moment hits both."""
+        """Return the median ratio within the same round, where a busy moment affects both."""
         pairs = zip(self.passed, other.passed, strict=True)
         return statistics.median(ours / theirs for ours, theirs in pairs)
 
@@ -64,7 +64,7 @@ def side_by_side(
 
 
 def cycle_of(lock: AbstractContextManager[object]) -> Callable[[int], None]:
-    """Return what takes the lock and gives it back, so many times."""
+    """Return a function that acquires and releases the lock this many times."""
 
     def run(cycles: int) -> None:
         for _ in range(cycles):
@@ -74,8 +74,8 @@ def cycle_of(lock: AbstractContextManager[object]) -> Callable[[int], None]:
     return run
 
 
-def tell_ratios(report: Report, title: str, seconds: Mapping[str, float], *, ours: str) -> None:
-    """Tell each one's time, and how ours relates to it."""
+def report_ratios(report: Report, title: str, seconds: Mapping[str, float], *, ours: str) -> None:
+    """Report the time of each, and the ratio of ours to it."""
     rows = [
         [name, f"{each * 1e6:.1f}", "" if name == ours else f"{seconds[ours] / each:.2f} x"]
         for name, each in seconds.items()
@@ -84,10 +84,10 @@ def tell_ratios(report: Report, title: str, seconds: Mapping[str, float], *, our
 
 
 def load() -> str:
-    """Return how busy the machine is just now: figures of a busy one are larger, and unsteady."""
+    """Return how busy the machine is: on a busy one, figures are larger and less stable."""
     return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def machine() -> str:
-    """Return what the figures were measured on."""
+    """Return the platform that the figures were measured on."""
     return f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"

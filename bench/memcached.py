@@ -1,4 +1,4 @@
-"""memcached: our whole lock against the bare commands of the drivers that others build one on."""
+"""memcached: our complete lock against the bare commands of drivers that others build on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import emcache
 import pymemcache
 
 import lockfast
-from bench.measuring import machine, side_by_side, tell_ratios
+from bench.measuring import machine, report_ratios, side_by_side
 from bench.memcached_server import running, server_version
 from bench.reporting import Report
 
@@ -66,11 +66,11 @@ def main() -> Report:
     return report
 
 
-# -- one lock, nobody else ---------------------------------------------------------------
+# -- one lock, no contention -------------------------------------------------------------
 
 
 def uncontended(report: Report, port: int) -> None:
-    """One thread takes and gives back a free lock."""
+    """One thread acquires and releases a free lock."""
     locks = lockfast.Locks(f"memcached://127.0.0.1:{port}")
     without_server = lockfast.Locks("memory://")
     client = pymemcache.Client(("127.0.0.1", port), no_delay=True)
@@ -87,7 +87,7 @@ def uncontended(report: Report, port: int) -> None:
     locks.close()
     without_server.close()
     client.close()
-    tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
+    report_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
     report.chart("cycle", "Uncontended cycle", {k: v * 1e6 for k, v in seconds.items()}, "µs")
 
 
@@ -132,11 +132,11 @@ def raw_cycle(port: int) -> Callable[[int], None]:
 
 
 def asyncio_tasks(report: Report, port: int) -> None:
-    """How long a cycle takes in a loop with so many tasks."""
+    """How long a cycle takes in a loop with this many tasks."""
     for tasks in TASKS:
         seconds = asyncio.run(concurrent(port, tasks))
         title = f"asyncio, {tasks} task{'s' if tasks > 1 else ''} on distinct names, per cycle"
-        tell_ratios(report, title, seconds, ours=OURS)
+        report_ratios(report, title, seconds, ours=OURS)
     report.chart("tasks", f"{tasks} tasks", {k: v * 1e6 for k, v in seconds.items()}, "µs")
 
 
@@ -168,7 +168,7 @@ async def concurrent(port: int, tasks: int) -> dict[str, float]:
             await other.add(key, CLAIM, exptime=TTL)
             _, cas = await other.gets(key)
             assert cas is not None
-            # It refuses -1; a date in 1970 ends the item as well.
+            # It rejects -1; a date in 1970 ends the item as well.
             await other.cas(key, b"x", cas, exptime=30 * 86_400 + 1)
 
     runs = {

@@ -1,4 +1,4 @@
-"""A memcached server of the benchmark's own: on loopback, gone afterwards."""
+"""A memcached server for the benchmark: on loopback, stopped afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Give the port of a fresh server; it is stopped afterwards."""
+    """Yield the port of a fresh server; stop it afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -39,7 +39,7 @@ def _wait_for(port: int) -> None:
 
 
 def server_version(port: int) -> str:
-    """Return what it says of itself."""
+    """Return the version that the server reports."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(b"version\r\n")
         return connection.recv(100).decode().split()[1]

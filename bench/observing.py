@@ -1,4 +1,4 @@
-"""What it costs to be told: an uncontended cycle on Redis without hooks and with them."""
+"""The cost of events: an uncontended cycle on Redis without hooks and with them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _hooks() -> dict[str, object]:
 
 
 def _deliveries(client: object) -> list[Any]:
-    return [one for _, one in client._client.telling._hooks]  # type: ignore[attr-defined]
+    return [one for _, one in client._client.dispatcher._hooks]  # type: ignore[attr-defined]
 
 
 Contestants = tuple[dict[str, Contestant], Callable[[], None]]
@@ -114,7 +114,7 @@ def _sync(url: str) -> Contestants:
 
         def run(cycles: int) -> None:
             turns(cycles)
-            for one in deliveries:  # what waits for the next round belongs to the cost
+            for one in deliveries:  # the delivery of queued events is part of the cost
                 one._deliver(one._pending)
 
         def rest() -> None:

@@ -1,8 +1,9 @@
-"""Small differences, told from noise: two at a time in short turns, and how sure the ratio is.
+"""Small differences, separated from noise: two in short turns, and the confidence of their ratio.
 
-A machine is slower at one moment and quicker at another, by more than the difference in question.
-Two that run right after each other find it in the same mood, so each such pair gives a ratio. The
-median of many is steady, and their ranks say in which range it lies, however they are distributed.
+A machine is slower at one moment and faster at another, by more than the difference in question.
+Two runs right after each other meet the same conditions, so each such pair gives a ratio. The
+median of many ratios is stable, and their ranks give its confidence interval, whatever their
+distribution.
 """
 
 from __future__ import annotations
@@ -19,33 +20,34 @@ class Contestant:
     """What is timed."""
 
     run: Callable[[int], None]
-    """So many cycles, with all that they cause."""
+    """Runs this many cycles, including everything they cause."""
     rest: Callable[[], None] = lambda: None
-    """Wait until nothing of it is under way that would be felt by the next; not timed."""
+    """Waits until nothing of it is under way that would affect the next one; not timed."""
 
 
 @dataclass
 class Ratios:
-    """What one took over what the other took, pair by pair."""
+    """The time of one divided by the time of the other, for each pair."""
 
     found: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
-        """Return the ratio."""
+        """Return the median ratio."""
         return statistics.median(self.found)
 
     @property
     def between(self) -> tuple[float, float]:
-        """Return bounds that hold the true median in 19 of 20 runs."""
+        """Return a 95 % confidence interval of the median."""
         ranked, number = sorted(self.found), len(self.found)
-        beside = math.ceil(0.98 * math.sqrt(number))  # 1.96 deviations of a coin thrown so often
+        # 1.96 standard deviations of as many coin tosses
+        beside = math.ceil(0.98 * math.sqrt(number))
         middle = (number - 1) / 2
         lowest, highest = math.floor(middle - beside), math.ceil(middle + beside)
         return ranked[max(0, lowest)], ranked[min(number - 1, highest)]
 
     def times(self) -> str:
-        """Return it as how many times the other one is as quick."""
+        """Return the ratio as text: how many times as fast the other one is."""
         lowest, highest = self.between
         return f"{self.median:.1f} x ({lowest:.1f} to {highest:.1f})"
 
@@ -56,20 +58,20 @@ class Ratios:
 
 @dataclass
 class Paired:
-    """One beside the other, by the clock and of the processor, and the seconds per cycle."""
+    """Ratios of one to the other, in wall-clock and processor time, and the seconds per cycle."""
 
     passed: Ratios = field(default_factory=Ratios)
     worked: Ratios = field(default_factory=Ratios)
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
-    """The seconds of the other."""
+    """The seconds per cycle of the other."""
 
 
 def paired(
     one: Contestant, other: Contestant, *, pairs: int, cycles: int, into: Paired | None = None
 ) -> Paired:
-    """Return how one compares to the other; which of them is first changes from pair to pair."""
+    """Compare one to the other; which of them goes first alternates from pair to pair."""
     found = into or Paired()
     for number in range(pairs):
         if number % 2:

@@ -45,7 +45,7 @@ def _advisory(number: int) -> tuple[Request, Request]:
 def _tooz(port: int) -> AbstractContextManager[object]:
     where = f"postgresql://postgres@127.0.0.1:{port}?dbname=postgres"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # this driver is about to go
+        warnings.simplefilter("ignore", DeprecationWarning)  # this driver is about to be removed
         coordinator = coordination.get_coordinator(where, b"bench")
     coordinator.start()
     return coordinator.get_lock(b"ball")
@@ -63,7 +63,7 @@ CONTENDERS: dict[str, Maker] = {
     "sqlalchemy-dlock": lambda port: dlock(_by_sqlalchemy(port)),
     "tooz": _tooz,
 }
-"""Ours, and then what it is measured against."""
+"""Ours, and then its competitors."""
 
 ASYNC_CONTENDERS: dict[str, AsyncMaker] = {
     "lockfast": lambda port, count, stack: async_ours(_url(port), count, stack),
@@ -80,5 +80,5 @@ def raw(port: int) -> AbstractContextManager[object]:
 
 
 async def async_raw(port: int, count: int, stack: AsyncExitStack) -> AsyncLocks:
-    """Return as many such pairs, each on a connection of its own."""
+    """Return this many such pairs, each on its own connection."""
     return await async_pairs(partial(_async_connected, port, stack), updates, count)

@@ -1,4 +1,4 @@
-"""Redis: against what a user would pick instead, and against the bare socket as the limit."""
+"""Redis: against the alternatives, and against the bare socket as the limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tooz import coordination
 
 import lockfast
 from bench import contention
-from bench.measuring import cycle_of, machine, side_by_side, tell_ratios
+from bench.measuring import cycle_of, machine, report_ratios, side_by_side
 from bench.pairing import Contestant, Paired, paired
 from bench.redis_server import commands_sent, pid_of, running
 from bench.reporting import Report
@@ -36,9 +36,9 @@ OURS = "lockfast redis"
 THEIRS = "redis.asyncio Lock"
 TTL = 30
 TASKS = (1, 100, 1000)
-"""How many tasks ask at once; one also where the kernel would not put it by itself."""
+"""Numbers of concurrent tasks; one task also with the client pinned to a core."""
 PAIRS = 40
-"""As many times one is timed right after the other."""
+"""How many times one is timed right after the other."""
 OWN_CORE, OTHER_CORE = "on the server's core", "on another core"
 LEASES = (10_000, 100_000)
 
@@ -72,7 +72,7 @@ this section are not from the tables, and `make bench` does not repeat them.
   quicker, most often the one that has just released: its 99th percentile of waiting tells how
   often that was so. We keep the order.
 """
-"""Causes, and no figure that another run of the suite would contradict."""
+"""Causes, without figures that another run of the suite would contradict."""
 
 
 def main() -> Report:
@@ -95,16 +95,16 @@ def main() -> Report:
     return report
 
 
-# -- one lock, nobody else ---------------------------------------------------------------
+# -- one lock, no contention -------------------------------------------------------------
 
 
 def uncontended(report: Report, port: int) -> None:
-    """One thread takes and gives back a free lock."""
+    """One thread acquires and releases a free lock."""
     client = redis.Redis(port=port)
     locks = lockfast.Locks(f"redis://127.0.0.1:{port}")
     coordinator = coordination.get_coordinator(f"redis://127.0.0.1:{port}", b"bench")
     coordinator.start()
-    # Each makes its lock once and uses it again: making one is not what is measured.
+    # Each lock is created once and reused: creation is not measured.
     seconds = side_by_side(
         {
             OURS: cycle_of(locks.lock("ours")),
@@ -121,19 +121,19 @@ def uncontended(report: Report, port: int) -> None:
         rounds=9,
         cycles=200,
     )
-    # It waits a tenth of a second before each first try: a few cycles tell as much as many.
+    # It waits a tenth of a second before each first try, so a few cycles are enough.
     slow = cycle_of(portalocker.RedisLock("portalocker", client, timeout=5))
     seconds |= side_by_side({"portalocker RedisLock": slow}, rounds=3, cycles=5)
     coordinator.stop()
     locks.close()
-    tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
-    # That one would flatten the rest.
+    report_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
+    # That one would dwarf the rest.
     shown = {k: v * 1e6 for k, v in seconds.items() if k != "portalocker RedisLock"}
     report.chart("cycle", "Uncontended cycle", shown, "µs")
 
 
 def beside_redis_py(report: Report, port: int) -> None:
-    """The same against what most would pick instead, in both placements, pair by pair."""
+    """The same against the most common alternative, in both placements, pair by pair."""
     client = redis.Redis(port=port)
     rows = []
     for where, apart in ((OWN_CORE, False), (OTHER_CORE, True)):
@@ -152,7 +152,7 @@ def beside_redis_py(report: Report, port: int) -> None:
 
 
 def raw_cycle(port: int) -> Callable[[int], None]:
-    """SET NX PX, then compare and delete by a script: the two commands of a plain lock."""
+    """SET NX PX, then compare and delete in a script: the two commands of a plain lock."""
     link = socket.create_connection(("127.0.0.1", port))
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end"
@@ -178,7 +178,7 @@ def _packed(*words: bytes) -> bytes:
 
 
 def asyncio_tasks(report: Report, port: int) -> None:
-    """How many cycles a second a loop with so many tasks does."""
+    """Cycles per second of a loop with this many tasks."""
     found = {
         f"1, {OWN_CORE}": alone(port, apart=False),
         f"1, {OTHER_CORE}": alone(port, apart=True),
@@ -216,9 +216,9 @@ def alone(port: int, *, apart: bool) -> Paired:
 
 @contextmanager
 def placed(port: int, *, apart: bool) -> Iterator[None]:
-    """Let client and server run on one core, or each on another.
+    """Run client and server on the same core, or on different ones.
 
-    It decides how soon they wake each other; the kernel moves them as it likes.
+    This decides how fast they wake each other; by default the kernel moves them as it likes.
     """
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(pid_of(port), cores[:1])
@@ -231,10 +231,10 @@ def placed(port: int, *, apart: bool) -> Iterator[None]:
 
 
 def concurrent(port: int, tasks: int) -> Paired:
-    """So many asyncio tasks, each with a lock of its own: theirs beside ours, turn by turn."""
+    """Theirs against ours, in turns, in this many asyncio tasks with a lock each."""
     with asyncio.Runner() as runner:
         locks = lockfast.AsyncLocks(f"redis://127.0.0.1:{port}")
-        # The default pool of redis-py refuses the 101st connection; this one lets tasks wait.
+        # redis-py's default pool refuses the 101st connection; this one makes tasks wait.
         pool = redis.asyncio.BlockingConnectionPool(port=port, max_connections=100, timeout=None)
         client = redis.asyncio.Redis(connection_pool=pool)
 
@@ -248,7 +248,7 @@ def concurrent(port: int, tasks: int) -> Paired:
             async def all_of_them(cycles: int) -> None:
                 await asyncio.gather(*(one(number, cycles // tasks) for number in range(tasks)))
 
-            # What one leaves to the garbage collector is not the other's to clear up.
+            # Collect now, so that the other one does not pay for this one's garbage.
             return Contestant(lambda cycles: runner.run(all_of_them(cycles)), rest=_collect)
 
         ours = contestant("ours", locks.lock)
@@ -269,7 +269,7 @@ def _collect() -> None:
 
 
 def contended(report: Report, port: int, workers: int) -> None:
-    """Worker processes want the same lock, hold it for a moment, and want it again."""
+    """Worker processes acquire the same lock, hold it for a moment, and acquire it again."""
     client = redis.Redis(port=port)
     commands = dict.fromkeys(contention.CONTENDERS, 0)
 

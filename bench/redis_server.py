@@ -1,4 +1,4 @@
-"""A Redis server of the benchmark's own: on loopback, in a temporary directory."""
+"""A Redis server for the benchmark: on loopback, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUIET = ("--save", "", "--appendonly", "no")
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Give the port of a fresh server; it is stopped afterwards."""
+    """Yield the port of a fresh server; stop it afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -48,7 +48,7 @@ _PIDS: dict[int, int] = {}
 
 
 def pid_of(port: int) -> int:
-    """Return the process of a running server."""
+    """Return the process id of a running server."""
     return _PIDS[port]
 
 
@@ -67,7 +67,7 @@ def _wait_for(port: int) -> None:
 
 
 SENT = ("evalsha", "eval", "set", "blpop", "subscribe")
-"""What only clients send, ours and the peers'; their scripts call none of these inside."""
+"""Commands that only clients send, ours and the competitors'; no script calls them inside."""
 
 
 def commands_sent(client: redis.Redis) -> int:
@@ -77,5 +77,5 @@ def commands_sent(client: redis.Redis) -> int:
     def calls(command: str) -> int:
         return stats.get(f"cmdstat_{command}", {"calls": 0})["calls"]
 
-    # Ours sends TIME too, and each of its scripts calls it once; nobody else uses it.
+    # Ours also sends TIME, and each of its scripts calls it once; no competitor uses it.
     return sum(map(calls, SENT)) + max(0, calls("time") - calls("evalsha"))

@@ -1,4 +1,4 @@
-"""Redlock on five nodes: against what a user would pick instead."""
+"""Redlock on five nodes: against the alternatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import redlock
 
 import lockfast
 from bench import contention
-from bench.measuring import machine, side_by_side, tell_ratios
+from bench.measuring import machine, report_ratios, side_by_side
 from bench.redis_server import pid_of
 from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, delayed, five, places, url
 from bench.reporting import Report
@@ -39,18 +39,18 @@ def main() -> Report:
             f"waiting for a node as long ({NODE_TIMEOUT:g} s); `make bench` repeats it."
         )
         near = sync_cycles(ports, cycles=100)
-        tell_ratios(report, "Uncontended, on loopback: acquire and release", near, ours=OURS)
+        report_ratios(report, "Uncontended, on loopback: acquire and release", near, ours=OURS)
         with delayed(ports, FAR) as distant:
             far = sync_cycles(distant, cycles=20)
-        tell_ratios(report, "Uncontended, 2 ms away", far, ours=OURS)
-        tell_ratios(report, "In asyncio, one task", asyncio.run(tasks(ports)), ours=OURS)
+        report_ratios(report, "Uncontended, 2 ms away", far, ours=OURS)
+        report_ratios(report, "In asyncio, one task", asyncio.run(tasks(ports)), ours=OURS)
         contended(report, ports)
         hung(report, ports)
     return report
 
 
 def sync_cycles(ports: list[int], *, cycles: int) -> dict[str, float]:
-    """One thread takes and gives back a free lock."""
+    """One thread acquires and releases a free lock."""
     locks = lockfast.Locks(url(ports), **OPTIONS)
     manager = redlock.Redlock(places(ports))
     masters = {redis.Redis(**one) for one in places(ports)}  # type: ignore[arg-type]
@@ -81,9 +81,9 @@ def cycle_of(lock: object) -> Callable[[int], None]:
 
 
 async def tasks(ports: list[int]) -> dict[str, float]:
-    """One task takes and gives back a free lock."""
+    """One task acquires and releases a free lock."""
     locks = lockfast.AsyncLocks(url(ports), **OPTIONS)
-    # It has no timeout of a node that could be set: a lock that takes too long counts as none.
+    # It has no configurable node timeout; a lock that takes too long counts as not acquired.
     manager = aioredlock.Aioredlock([{"host": "127.0.0.1", "port": port} for port in ports])
     lock = locks.lock("ours")
 
@@ -107,7 +107,7 @@ async def tasks(ports: list[int]) -> dict[str, float]:
 
 
 def contended(report: Report, ports: list[int]) -> None:
-    """Workers want the same lock, each in a process of its own."""
+    """Workers acquire the same lock, each in its own process."""
     place = ",".join(map(str, ports))
     rows = []
     for name in contention.ON_NODES:
@@ -115,7 +115,7 @@ def contended(report: Report, ports: list[int]) -> None:
         for one in clients[1:]:
             one.config_resetstat()
         result = contention.play(name, port=place, workers=WORKERS)
-        # Of a node that is not asked first: what is asked of it is part of a round.
+        # Count the nodes that are not contacted first: every request to them is part of a round.
         asked = [calls(one) for one in clients[1:]]
         rows.append([name, *result.cells(), f"{sum(asked) / len(asked) / result.turns:.1f}"])
     report.table(
@@ -126,13 +126,13 @@ def contended(report: Report, ports: list[int]) -> None:
 
 
 def calls(client: redis.Redis) -> int:
-    """Return how many requests of clients a node has done: of ours, two are a round."""
+    """Return how many client requests a node has executed; a round of ours is two."""
     stats = client.info("commandstats")
     return sum(stats.get(f"cmdstat_{one}", {"calls": 0})["calls"] for one in ("evalsha", "eval"))
 
 
 def hung(report: Report, ports: list[int]) -> None:
-    """Two of five nodes hang, beside five that are well."""
+    """Two of five nodes hang, compared with five healthy ones."""
     with five() as others:
         well = lockfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL)
         ill = lockfast.Locks(url(others), ttl=MAX_TTL, max_ttl=MAX_TTL)

@@ -1,4 +1,4 @@
-"""Five Redis servers of the benchmark's own, and what delays the way to them; run as a module."""
+"""Five Redis servers for the benchmark, and a delay on the way to them; run as a module."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bench.redis_server import running
 
 NODES = 5
 MAX_TTL = 3.0
-"""Short, because new nodes grant nothing for so long; everybody's locks last as long."""
+"""Short, because new nodes grant nothing for this long; the ttl of all contenders."""
 
 NODE_TIMEOUT = 1.0
-"""So long anybody waits for one node: a small machine is busy with five, and all their clients."""
+"""Timeout for one node, in seconds: a small machine is busy with five, and all their clients."""
 
 
 @contextmanager
 def five() -> Iterator[list[int]]:
-    """Give the ports of five fresh servers, which can be counted on."""
+    """Yield the ports of five fresh servers that already grant locks."""
     with ExitStack() as stack:
         ports = [stack.enter_context(running()) for _ in range(NODES)]
         with lockfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL) as locks:
@@ -41,18 +41,18 @@ def until_they_count(locks: lockfast.Locks) -> None:
 
 
 def places(ports: list[int]) -> list[dict[str, object]]:
-    """Return where they are, as the peers are told, and how long to wait for one."""
+    """Return the addresses and the node timeout, in the form that the competitors take."""
     return [{"host": "127.0.0.1", "port": port, "socket_timeout": NODE_TIMEOUT} for port in ports]
 
 
 def url(ports: list[int]) -> str:
-    """Return where they are."""
+    """Return the URL of these nodes."""
     return f"redlock://{','.join(f'127.0.0.1:{port}' for port in ports)}"
 
 
 @contextmanager
 def delayed(ports: list[int], seconds: float) -> Iterator[list[int]]:
-    """Give ports behind which the same servers are, so much further away by each round trip."""
+    """Yield ports of the same servers through a proxy that adds this much to each round trip."""
     command = [sys.executable, "-m", "bench.redlock_nodes", str(seconds / 2), *map(str, ports)]
     proxy = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -64,7 +64,7 @@ def delayed(ports: list[int], seconds: float) -> Iterator[list[int]]:
 
 
 async def delay(seconds: float, ports: list[int]) -> None:
-    """Pass everything on, later."""
+    """Pass everything on, with a delay."""
     loop = asyncio.get_running_loop()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -12,7 +12,7 @@ DOCS = Path(__file__).parent.parent / "docs" / "benchmarks"
 
 @dataclass
 class Chart:
-    """Bars for one figure; shorter is better unless it says otherwise."""
+    """A bar chart; shorter is better unless the title says otherwise."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class Chart:
 
 @dataclass
 class Report:
-    """One suite's run."""
+    """The report of one suite."""
 
     suite: str
     title: str

@@ -1,7 +1,7 @@
-"""Ways to keep several processes from spoiling a row, measured: 1, 8 and 64 of them at one stock.
+"""Ways to protect a row from several processes, measured: 1, 8 and 64 of them on one stock.
 
-Each takes one after the other from the same stock in PostgreSQL, which waits for its disk at every
-commit: by the database's own means, by a version column, by claimed rows, and behind a lock.
+Each takes one item after another from the same stock in PostgreSQL, which waits for its disk at
+every commit: with the database's own means, a version column, claimed rows, and a lock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def statement(url: str) -> Iterator[None]:
 
 
 def for_update(url: str) -> Iterator[None]:
-    """Lock the row, look, write: a transaction while one thinks."""
+    """Lock the row, look, write: the transaction stays open while the client decides."""
     with psycopg.connect(url) as connection:
         while True:
             found = connection.execute("SELECT n FROM stock WHERE id = 1 FOR UPDATE").fetchone()
@@ -48,7 +48,7 @@ def for_update(url: str) -> Iterator[None]:
 
 
 def version(url: str) -> Iterator[None]:
-    """Read, and write what nobody has changed since; again if somebody has."""
+    """Read, then write if nobody has changed the row since; otherwise try again."""
     stock = Versioned("stock", key="id")
     with psycopg.connect(url, autocommit=True) as connection:
         while True:
@@ -57,7 +57,7 @@ def version(url: str) -> Iterator[None]:
 
 
 def unique(url: str) -> Iterator[None]:
-    """Insert what only one can insert; all try the same in turn, and have lost or won."""
+    """Insert what only one can insert; all try the same numbers in turn, and win or lose."""
     with psycopg.connect(url, autocommit=True) as connection:
         number = 0
         while True:
@@ -76,7 +76,7 @@ def _claimed(url: str, limit: int) -> Iterator[None]:
 
 
 def claimed(url: str) -> Iterator[None]:
-    """Claim a row by SKIP LOCKED, finish it."""
+    """Claim a row with SKIP LOCKED, finish it."""
     yield from _claimed(url, 1)
 
 
@@ -98,12 +98,12 @@ def _locked(url: str, sale: str) -> Iterator[None]:
 
 
 def locked(url: str) -> Iterator[None]:
-    """Look and write behind a lock."""
+    """Read and write under a lock."""
     yield from _locked(url, "UPDATE stock SET n = %(n)s WHERE id = 1")
 
 
 def fenced(url: str) -> Iterator[None]:
-    """The same, and the row refuses a token smaller than the last."""
+    """The same, and the row rejects a token smaller than the last."""
     sale = "UPDATE stock SET n = %(n)s, fence = %(token)s WHERE id = 1 AND fence <= %(token)s"
     yield from _locked(url, sale)
 
@@ -120,10 +120,10 @@ WAYS: dict[str, Callable[[str], Iterator[None]]] = {
 }
 
 
-def contend(way: str, url: str, together: Barrier, told: Any) -> None:  # noqa: ANN401
-    """Work for some seconds, once all are there; tell how long each took."""
+def contend(way: str, url: str, together: Barrier, results: Any) -> None:  # noqa: ANN401
+    """Work for some seconds, once all are ready; report how long each operation took."""
     working = WAYS[way](url)
-    next(working)  # connected, and its tables are known
+    next(working)  # connected, and its tables exist
     together.wait(PATIENCE)
     until, took = time.perf_counter() + SECONDS, []
     began = time.perf_counter()
@@ -131,23 +131,23 @@ def contend(way: str, url: str, together: Barrier, told: Any) -> None:  # noqa: 
         next(working)
         took.append((ended := time.perf_counter()) - began)
         began = ended
-    told.put(took)
-    together.wait(PATIENCE)  # nobody's goodbye is in another's time
+    results.put(took)
+    together.wait(PATIENCE)  # no disconnect falls into another's measurement
     working.close()  # type: ignore[attr-defined]
 
 
 def measured(way: str, contenders: int, server: Postgresql) -> tuple[float, float, float]:
-    """Return how many were done each second, and how long one took: median and p99."""
+    """Return the operations per second, and the median and p99 of their duration."""
     prepare(server)
     context = multiprocessing.get_context("fork")
-    together, told = context.Barrier(contenders), context.Queue()
+    together, results = context.Barrier(contenders), context.Queue()
     processes = [
-        context.Process(target=contend, args=(way, server.url(), together, told))
+        context.Process(target=contend, args=(way, server.url(), together, results))
         for _ in range(contenders)
     ]
     for one in processes:
         one.start()
-    took = [each for _ in processes for each in told.get(timeout=PATIENCE)]
+    took = [each for _ in processes for each in results.get(timeout=PATIENCE)]
     for one in processes:
         one.join()
     p99 = statistics.quantiles(took, n=100)[-1] if len(took) > 1 else took[0]
@@ -170,7 +170,7 @@ def main() -> Report:
     """Measure them all, in turns."""
     report = Report("rows", "Ways to keep a row right, measured")
     server = Postgresql()
-    server.settings["max_connections"] = "600"  # a client of locks has up to five
+    server.settings["max_connections"] = "600"  # a lock client has up to five
     with server:
         busy = os.getloadavg()[0]
         report.say(
@@ -183,7 +183,7 @@ def main() -> Report:
         for number in CONTENDERS:
             found: dict[str, list[tuple[float, float, float]]] = {way: [] for way in WAYS}
             for _ in range(ROUNDS):
-                for way in WAYS:  # in turns: a busy moment of the machine hits all of them
+                for way in WAYS:  # in turns: a busy moment of the machine affects all of them
                     found[way].append(measured(way, number, server))
             rows = []
             for way in WAYS:

@@ -1,7 +1,7 @@
-"""One stock, many sellers: behind one lock, and in shards.
+"""One stock, many sellers: with one lock, and in shards.
 
-Each sale holds its lock for a millisecond, as a row that is read and written would. What is left
-stands in a file, a number for each shard, and nobody sells more or less than there was.
+Each sale holds its lock for a millisecond, as reading and writing a row would. What is left is in a
+file, one number per shard, and exactly the initial stock is sold.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SQLite has one writer at a time besides, whatever the name.
 
 
 class Goods:
-    """What is left of each shard, in a file that all sellers have."""
+    """What is left of each shard, in a file that all sellers share."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDWR)
 
     def sell(self, shard: int) -> bool:
-        """Sell one of a shard, if any is left; the caller holds its lock."""
+        """Sell one item of a shard, if any is left; the caller holds its lock."""
         [left] = struct.unpack("=q", os.pread(self._file, 8, 8 * shard))
         if not left:
             return False
@@ -51,7 +51,7 @@ class Goods:
 
 
 def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards: int) -> None:
-    """Sell until nothing is left, and say how many; who fails says it too, or all would wait."""
+    """Sell until nothing is left, and report how many; also on failure, or all would wait."""
     mine = 0
     try:
         for _ in sales(together, url, path, shards):
@@ -69,13 +69,13 @@ def sales(together: Barrier, url: str, path: str, shards: int) -> Iterator[None]
         lease: lockfast.Lease
         stock = locks.sharded("stock", shards=shards)
         others = set(range(shards))
-        stock.acquire_any().release()  # connect and open: what is measured is selling
+        stock.acquire_any().release()  # connect and open first: only selling is measured
         together.wait(600)
         while others:
             if len(others) == shards:
                 lease = any_shard = stock.acquire_any()
                 shard = any_shard.shard
-            else:  # some are sold out: another of those that may have some left
+            else:  # some are sold out: choose another that may have some left
                 shard = random.choice([*others])  # noqa: S311 - out of step with the others
                 lease = locks.lock(stock.names[shard]).acquire()
             with lease:
@@ -87,7 +87,7 @@ def sales(together: Barrier, url: str, path: str, shards: int) -> Iterator[None]
 
 
 def rate(url: str, shards: int) -> tuple[float, int]:
-    """Return how many were sold in a second, and how many in all."""
+    """Return how many were sold per second, and in total."""
     context = multiprocessing.get_context("fork")
     together, sold = context.Barrier(SELLERS + 1), context.SimpleQueue()
     with _stock(shards) as path:

@@ -23,14 +23,14 @@ LIMIT = "two raw commits"
 
 CYCLES = 20
 ROUNDS = 31
-"""Many short rounds: a busy moment of the machine spoils few of them."""
+"""Many short rounds, so that a busy moment of the machine spoils only a few."""
 
 TASKS = 100
 GAMES = 5
 WAITERS = 10
 QUIET = 20.0
 SETTLED = 6.0
-"""So long after they began all have asked, and are where they wait."""
+"""Seconds after which all waiters have sent their request and are waiting."""
 
 PEERS = ("psycopg", "PyMySQL", "asyncmy", "sqlalchemy-dlock", "SQLAlchemy", "tooz")
 
@@ -60,12 +60,12 @@ READING = """\
 - **tooz on MariaDB** tries again after growing pauses, so that it is seldom handed over at all:
   the same worker takes it again and again.
 """
-"""Causes, and no figure that another run of the suite would contradict."""
+"""Causes, without figures that another run of the suite would contradict."""
 
 
 @dataclass
 class Store:
-    """One server, and the locks in it that are compared."""
+    """One server, and the locks on it that are compared."""
 
     server: Postgresql | Mariadb
     locks: ModuleType
@@ -104,11 +104,11 @@ def _load() -> str:
     return f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}."
 
 
-# -- one lock, nobody else ---------------------------------------------------------------
+# -- one lock, no contention -------------------------------------------------------------
 
 
 def uncontended(report: Report, store: Store) -> None:
-    """One thread takes and gives back a free lock; each makes its lock once."""
+    """One thread acquires and releases a free lock; each lock is created once."""
     makers = {OURS: store.locks.CONTENDERS[OURS], LIMIT: store.locks.raw, **store.locks.CONTENDERS}
     runs = {name: cycle_of(make(store.port)) for name, make in makers.items()}
     timings = timed(runs, rounds=ROUNDS, cycles=CYCLES)
@@ -141,7 +141,7 @@ async def _made(
 def cycles_in(
     runner: asyncio.Runner, locks: list[AbstractAsyncContextManager[object]]
 ) -> Callable[[int], None]:
-    """Return what does so many cycles in all, one task for each lock."""
+    """Return a function that runs this many cycles in total, one task for each lock."""
 
     async def run(lock: AbstractAsyncContextManager[object], cycles: int) -> None:
         for _ in range(cycles):
@@ -172,7 +172,7 @@ def _tell(report: Report, title: str, timings: dict[str, Timing]) -> None:
 
 
 def asyncio_tasks(report: Report, store: Store) -> None:
-    """How many cycles a second a loop with so many tasks does, against one with one."""
+    """Cycles per second of a loop with this many tasks, against a loop with one."""
     rows = []
     for name, make in store.locks.ASYNC_CONTENDERS.items():
         with asyncio.Runner() as runner:
@@ -194,11 +194,11 @@ def asyncio_tasks(report: Report, store: Store) -> None:
     )
 
 
-# -- from one to the next -------------------------------------------------------------------
+# -- handover ------------------------------------------------------------------------------
 
 
 def handed_over(report: Report, store: Store) -> None:
-    """Two processes, each with its own client, hand one lock to and fro; in turns."""
+    """Two processes, each with its own client, hand one lock back and forth; in turns."""
     games: dict[str, list[handover.Result]] = {name: [] for name in store.locks.CONTENDERS}
     for _ in range(GAMES):
         for name, played in games.items():
@@ -221,7 +221,7 @@ def handed_over(report: Report, store: Store) -> None:
 
 
 def asked_for(report: Report, store: Store) -> None:
-    """Threads of one process wait for what this process holds."""
+    """Threads of one process wait for a lock that this process holds."""
     server = store.server
     server.count_statements()
     rows = []

@@ -1,4 +1,4 @@
-"""Locks that are made alike in every SQL store; and two statements as the block of a lock."""
+"""Locks that are made the same way in every SQL store; and two statements as a lock's block."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Request: TypeAlias = tuple[str, tuple[object, ...]]
 AsyncLocks: TypeAlias = list[AbstractAsyncContextManager[object]]
 
 Maker: TypeAlias = Callable[[int], AbstractContextManager[object]]
-"""Returns a lock at the server on that port; all of one maker are the same lock."""
+"""Returns a lock on the server at that port; all locks of one maker are the same lock."""
 
 AsyncMaker: TypeAlias = Callable[[int, int, AsyncExitStack], Awaitable[AsyncLocks]]
-"""Returns so many different locks at the server on that port; the stack lets go of them."""
+"""Returns this many different locks on the server at that port; the stack closes them."""
 
 
 # -- two statements ----------------------------------------------------------------------
 
 
 class Pair:
-    """One statement at the beginning of a block, and one at its end; each is committed."""
+    """One statement at the start of a block, and one at its end; each is committed."""
 
     def __init__(self, run: Callable[..., object], first: Request, second: Request) -> None:
         self._run = run
@@ -62,7 +62,7 @@ async def async_pairs(
     requests: Callable[[int], tuple[Request, Request]],
     count: int,
 ) -> AsyncLocks:
-    """Return so many pairs, each on a connection of its own."""
+    """Return this many pairs, each on its own connection."""
     return [AsyncPair(await connect(), *requests(number)) for number in range(count)]
 
 
@@ -71,7 +71,7 @@ ROW = "INSERT INTO raw VALUES (%s, '')"
 
 
 def updates(number: int) -> tuple[Request, Request]:
-    """Return the least that a lock in a row must do: write the holder, then clear it."""
+    """Return the minimum that a lock in a row must do: write the holder, then clear it."""
     update = "UPDATE raw SET holder = %s WHERE id = %s"
     return (update, ("somebody", number)), (update, ("", number))
 
@@ -80,13 +80,13 @@ def updates(number: int) -> tuple[Request, Request]:
 
 
 def dlock(url: str) -> AbstractContextManager[object]:
-    """Return one of sqlalchemy-dlock's, on a connection of its own."""
+    """Return a sqlalchemy-dlock lock, on its own connection."""
     connection = sqlalchemy.create_engine(url).connect()
     return create_sadlock(connection, "ball", contextual_timeout=_timeout(url))
 
 
 async def async_dlocks(url: str, count: int, stack: AsyncExitStack) -> AsyncLocks:
-    """Return so many of sqlalchemy-dlock's, each on a connection of its own."""
+    """Return this many sqlalchemy-dlock locks, each on its own connection."""
     engine = create_async_engine(url, pool_size=count)
     stack.push_async_callback(engine.dispose)
     connections = [await stack.enter_async_context(engine.connect()) for _ in range(count)]
@@ -98,12 +98,12 @@ async def async_dlocks(url: str, count: int, stack: AsyncExitStack) -> AsyncLock
 
 
 def _timeout(url: str) -> float | None:
-    # Without one it says -1, which MariaDB refuses; on PostgreSQL it would poll with one.
+    # Without a timeout it sends -1, which MariaDB rejects; on PostgreSQL it would poll with one.
     return 3600.0 if url.startswith("mysql") else None
 
 
 async def async_ours(url: str, count: int, stack: AsyncExitStack) -> AsyncLocks:
-    """Return so many of ours, of one client."""
-    # A busy machine is not on trial.
+    """Return this many of our locks, all of one client."""
+    # A busy machine is not what is tested.
     locks = await stack.enter_async_context(lockfast.AsyncLocks(url, request_timeout=60.0))
     return [locks.lock(f"ball-{number}") for number in range(count)]

@@ -1,13 +1,12 @@
-"""SQL servers of the benchmark's own, started as those of the tests; and what clients ask them."""
+"""SQL servers for the benchmark, started like those of the tests; with statement counts."""
 
 from __future__ import annotations
 
 import re
 import time
 
-from lockfast.challenge.servers.mariadb import MariadbServer
-from lockfast.challenge.servers.mysql import MysqlServer
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast_challenge.servers.mysql import MariadbServer, MysqlServer
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 __all__ = ["Mariadb", "Mysql", "Postgresql"]
 
@@ -22,24 +21,24 @@ class Postgresql(PostgresqlServer):
 
     @property
     def version(self) -> str:
-        """What it says of itself."""
+        """The version that the server reports."""
         [[said]] = self.run("SHOW server_version")
         return f"PostgreSQL {said.partition(' ')[0]}"
 
     def count_statements(self) -> None:
-        """Count from now on, for those who connect from now on."""
+        """Start counting, for clients that connect from now on."""
         self.run("ALTER SYSTEM SET log_statement = 'all'")
         self.run("SELECT pg_reload_conf()")
         while self.run("SHOW log_statement") != [("all",)]:
             time.sleep(0.01)
 
     def statements(self) -> int:
-        """Return how many statements clients have sent since they are counted."""
+        """Return how many statements clients have sent since counting started."""
         text = (self.directory / "log").read_text(errors="replace")
         return len(_LOGGED.findall(text))
 
     def connections(self) -> int:
-        """Return how many clients are connected, without the one that asks."""
+        """Return how many clients are connected, without this query's own connection."""
         [[count]] = self.run("""
             SELECT count(*) FROM pg_stat_activity
             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -55,12 +54,12 @@ class Mariadb(MariadbServer):
 
     @property
     def version(self) -> str:
-        """What it says of itself."""
+        """The version that the server reports."""
         [[said]] = self.run("SELECT VERSION()")
         return f"MariaDB {said.partition('-')[0]}"
 
     def count_statements(self) -> None:
-        """Count from now on: it always does."""
+        """Start counting: the server always does."""
 
     def statements(self) -> int:
         """Return how many statements clients have sent."""
@@ -68,7 +67,7 @@ class Mariadb(MariadbServer):
         return int(count)
 
     def connections(self) -> int:
-        """Return how many clients are connected, without the one that asks."""
+        """Return how many clients are connected, without this query's own connection."""
         [[_, count]] = self.run("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
         return int(count) - 1
 
@@ -78,11 +77,11 @@ class Mysql(MysqlServer):
 
     @property
     def version(self) -> str:
-        """What it says of itself."""
+        """The version that the server reports."""
         [[said]] = self.run("SELECT VERSION()")
         return f"MySQL {said.partition('-')[0]}"
 
     def connections(self) -> int:
-        """Return how many clients are connected, without the one that asks."""
+        """Return how many clients are connected, without this query's own connection."""
         [[_, count]] = self.run("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
         return int(count) - 1

@@ -1,4 +1,4 @@
-"""Threads of one process that wait for a lock somebody else has; run as a module."""
+"""Threads of one process that wait for a lock another process holds; run as a module."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LONGEST = 3600.0
 
 @contextmanager
 def waiting(module: str, name: str, *, port: int, threads: int) -> Iterator[None]:
-    """Let so many threads of one process wait for the lock of that contender."""
+    """Make this many threads of one process wait for the lock of that contender."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.sql_waiting", module, name, str(port), str(threads)],
         stdout=subprocess.PIPE,
     )
     try:
         assert process.stdout is not None
-        process.stdout.readline()  # they are about to ask
+        process.stdout.readline()  # they are about to acquire
         yield
     finally:
         process.kill()
@@ -33,7 +33,7 @@ def waiting(module: str, name: str, *, port: int, threads: int) -> Iterator[None
 def work(module: str, name: str, port: int, threads: int) -> None:
     """Wait until killed."""
     make = importlib.import_module(module).CONTENDERS[name]
-    # Ours serves them all by one client; of the others each waits on a connection.
+    # Ours serves them all with one client; the others need a connection per waiter.
     one = make(port)
     locks = [one if name == OURS else make(port) for _ in range(threads)]
     for lock in locks:

@@ -1,7 +1,7 @@
-"""Many who wait: what a hand-over takes among them, and what waiting costs.
+"""Many waiters: what a handover takes among them, and what waiting costs.
 
-A run is a process of its own with one event loop, `python -m bench.waiting URL WAITERS CLIENTS
-NAMES`, and prints its facts as JSON. All wait for one name, or each for a name of its own.
+A run is a separate process with one event loop, `python -m bench.waiting URL WAITERS CLIENTS
+NAMES`, and prints its results as JSON. All wait for one name, or each for its own name.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ CLIENTS = 50
 TURNS = 300
 HOLD = 0.002
 QUIET = 6.0
-"""So long nobody gets anything, and waiting is all that happens."""
+"""Seconds during which nothing is granted, and waiting is all that happens."""
 
 BESIDE = 100
 BESIDE_TTL = 3.0
-"""As many leases are held beside the waiting, for names that nobody else wants."""
+"""Number and ttl of the leases that are held meanwhile, for names that nobody else wants."""
 
 LONGEST = 100.0
-"""A run that takes longer has shown that the store is not made for it."""
+"""Time limit of a run, in seconds: a run that exceeds it shows that the store is unsuitable."""
 
 TICK = 0.005
 AT_ONCE = 50
-"""As many tasks begin or end in one turn of the loop: more would be a stall of our own making."""
+"""How many tasks start or end in one turn of the loop: more would stall it by themselves."""
 
 
 @contextmanager
 def redis_store() -> Iterator[str]:
-    """Give the URL of a fresh Redis server."""
+    """Yield the URL of a fresh Redis server."""
     with redis_server.running() as port:
         yield f"redis://127.0.0.1:{port}"
 
 
 @contextmanager
 def sqlite_store() -> Iterator[str]:
-    """Give the URL of a fresh SQLite file."""
+    """Yield the URL of a fresh SQLite file."""
     with tempfile.TemporaryDirectory() as folder:
         yield f"sqlite://{folder}/locks.db"
 
@@ -62,12 +62,12 @@ STORES: dict[str, Callable[[], AbstractContextManager[str]]] = {
     "Redis": redis_store,
     "SQLite": sqlite_store,
 }
-"""How each store is opened; a URL is all that the workload needs to know."""
+"""How each store is opened; the workload needs only a URL."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What one run has shown; seconds, and parts of one core."""
+    """The results of one run; in seconds, and in fractions of one core."""
 
     median: float
     p99: float
@@ -77,7 +77,7 @@ class Facts:
     lost: int
 
     def cells(self) -> list[str]:
-        """Return the figures as they stand in a table."""
+        """Return the figures as table cells."""
         times = (self.median, self.p99, self.stall, self.busy)
         return [*(f"{one * 1e3:.1f}" for one in times), f"{self.cpu * 100:.1f}", str(self.lost)]
 
@@ -104,7 +104,7 @@ def main() -> Report:
 def many_waiters(
     report: Report, store: str, opened: Callable[[], AbstractContextManager[str]]
 ) -> None:
-    """From 1 to 5,000 waiters of one client and of many, on one name and on as many."""
+    """From 1 to 5,000 waiters of one client and of many, on one name and on a name each."""
     rows = []
     for waiters in WAITERS:
         for clients in sorted({1, min(waiters, CLIENTS)}):
@@ -132,7 +132,7 @@ def many_waiters(
 
 
 def run(url: str, *, waiters: int, clients: int, names: int) -> Facts:
-    """Run the workload in a process of its own."""
+    """Run the workload in a separate process."""
     words = [url, str(waiters), str(clients), str(names)]
     done = subprocess.run(
         [sys.executable, "-m", "bench.waiting", *words],
@@ -148,51 +148,51 @@ def run(url: str, *, waiters: int, clients: int, names: int) -> Facts:
 
 
 class Game:
-    """Who plays for which name; the host holds all of them at first."""
+    """The clients and names of one run; the host holds all names at first."""
 
     def __init__(self, url: str, *, clients: int, names: int) -> None:
         self.lost = 0
         self.gaps: list[float] = []
         self.enough = asyncio.Event()
-        # With time to spare while 5,000 arrive in one instant, which is not on trial.
+        # A long request timeout, for when 5,000 arrive at once, which is not what is tested.
         self.host, *self.clients = (
-            lockfast.AsyncLocks(url, ttl=60, on_event=self._hear, request_timeout=20)
+            lockfast.AsyncLocks(url, ttl=60, on_event=self._count_lost, request_timeout=20)
             for _ in range(clients + 1)
         )
         self.names = [f"door-{number}" for number in range(names)]
-        self.let_go: dict[str, float] = {}
+        self.released_at: dict[str, float] = {}
 
-    def _hear(self, event: lockfast.Event) -> None:
+    def _count_lost(self, event: lockfast.Event) -> None:
         self.lost += isinstance(event, lockfast.Lost)
 
     def taken(self, name: str) -> None:
-        """Time a hand-over."""
-        self.gaps.append(time.perf_counter() - self.let_go[name])
+        """Record the time of a handover."""
+        self.gaps.append(time.perf_counter() - self.released_at[name])
         if len(self.gaps) >= TURNS:
             self.enough.set()
 
     async def wait(self, number: int) -> None:
-        """Want a name, hold it for a moment, and want it again."""
+        """Acquire a name, hold it for a moment, and acquire it again."""
         name = self.names[number % len(self.names)]
         lock = self.clients[number % len(self.clients)].lock(name)
         while True:
             async with lock:
                 self.taken(name)
                 await asyncio.sleep(HOLD)
-                self.let_go[name] = time.perf_counter()
+                self.released_at[name] = time.perf_counter()
 
     async def give_away(self, leases: dict[str, lockfast.AsyncLease]) -> None:
-        """Give back one name after the other, and stand in line for it again."""
+        """Release one name after another, and wait in line for it again."""
         while True:
             for name in self.names:
-                self.let_go[name] = time.perf_counter()
+                self.released_at[name] = time.perf_counter()
                 await leases[name].release()
                 leases[name] = await self.host.lock(name).acquire()
                 self.taken(name)
                 await asyncio.sleep(HOLD)
 
     async def all_wait(self, waiters: int) -> None:
-        """Return when so many stand in line."""
+        """Return when this many are in line."""
         counted = -1
         while counted < waiters:
             await asyncio.sleep(0.2)
@@ -201,13 +201,13 @@ class Game:
                 counted += len((await self.host.inspect(name)).line)
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close all clients."""
         for one in (self.host, *self.clients):
             await one.aclose()
 
 
 async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
-    """Let so many wait, then hand over between them."""
+    """Make this many wait, then hand over between them."""
     game = Game(url, clients=clients, names=names)
     leases = {name: await game.host.lock(name).acquire() for name in game.names}
     beside = [
@@ -220,7 +220,7 @@ async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
         if number % AT_ONCE == 0:
             await asyncio.sleep(0.001)
     await game.all_wait(waiters)
-    # A full pass of Python's collector over 5,000 tasks takes 0.1 s, whoever's tasks they are.
+    # A full garbage collection with 5,000 tasks takes 0.1 s, whatever the tasks are.
     gc.collect()
     gc.freeze()
     ticks: list[tuple[float, float]] = []
@@ -245,7 +245,7 @@ async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
 
 
 async def tick(ticks: list[tuple[float, float]]) -> None:
-    """Note by how much the loop comes late, and how much of the processor it took meanwhile."""
+    """Record how late the loop wakes up, and how much processor time it used meanwhile."""
     with contextlib.suppress(asyncio.CancelledError):
         while True:
             began, used = time.perf_counter(), time.thread_time()
@@ -254,7 +254,7 @@ async def tick(ticks: list[tuple[float, float]]) -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("lockfast").addHandler(logging.NullHandler())  # closing loses what is held
+    logging.getLogger("lockfast").addHandler(logging.NullHandler())  # closing loses the leases held
     location, *counts = sys.argv[1:]
     many, of, on = map(int, counts)
     print(json.dumps(asdict(asyncio.run(play(location, waiters=many, clients=of, names=on)))))

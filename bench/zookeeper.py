@@ -37,7 +37,7 @@ CONTENDERS: dict[str, Callable[[int], AbstractContextManager[object]]] = {
     "lockfast write lock": lambda port: _ours(port).rwlock("page").write(),
     "kazoo WriteLock": lambda port: _theirs(port).WriteLock("/theirs/page"),
 }
-"""Who hands over: ours, and then what it is measured against."""
+"""The locks that are handed over: ours, each followed by its competitor."""
 
 
 def main() -> Report:
@@ -53,11 +53,11 @@ def main() -> Report:
     return report
 
 
-# -- one lock, nobody else ---------------------------------------------------------------
+# -- one lock, no contention -------------------------------------------------------------
 
 
 def uncontended(report: Report, port: int) -> None:
-    """One thread takes and gives back what is free; each makes its lock once."""
+    """One thread acquires and releases free locks; each lock is created once."""
     client = KazooClient(f"127.0.0.1:{port}", timeout=30)
     client.start()
     locks = lockfast.Locks(f"zookeeper://127.0.0.1:{port}")
@@ -111,11 +111,11 @@ def requests_of(run: Callable[[int], None], port: int) -> float:
     return (requests_received(port) - before) / CYCLES
 
 
-# -- from one to the next -------------------------------------------------------------------
+# -- handover ------------------------------------------------------------------------------
 
 
 def handed_over(report: Report, port: int) -> None:
-    """Two processes, each with its own client, hand one lock to and fro; in turns."""
+    """Two processes, each with its own client, hand one lock back and forth; in turns."""
     results: dict[str, list[handover.Result]] = {name: [] for name in CONTENDERS}
     requests = dict.fromkeys(CONTENDERS, 0)
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""A ZooKeeper server of the benchmark's own: on loopback, in a temporary directory."""
+"""A ZooKeeper server for the benchmark: on loopback, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Give the port of a fresh server that never waits for its disk; it is stopped afterwards."""
+    """Yield the port of a fresh server that never waits for its disk; stop it afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -50,12 +50,12 @@ def _wait_for(port: int) -> None:
 
 
 def requests_received(port: int) -> int:
-    """Return how many requests clients have sent, pings too."""
+    """Return how many requests clients have sent, including pings."""
     return int(_figures(port)["zk_packets_received"])
 
 
 def server_version(port: int) -> str:
-    """Return what it says of itself."""
+    """Return the version that the server reports."""
     return _figures(port)["zk_version"].partition("-")[0]
 
 

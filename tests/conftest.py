@@ -1,4 +1,4 @@
-"""What the tests of all rooms share; see `tests/shared`."""
+"""What all tests share; see `tests/shared`."""
 
 from __future__ import annotations
 
@@ -9,50 +9,51 @@ from collections.abc import Callable, Iterator
 import other_platforms  # noqa: F401 - first: it may be told where Lockfast is to believe to run
 import pytest
 from hypothesis import HealthCheck, settings
+from lengths import IS_LONG
 from other_loops import on_the_chosen_loop
 from servers.sharing import leave_room
 from side_by_side import LongestFirst, a_seat, number_of_workers, take_part
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
 
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.made_once import share_what_is_made
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.made_once import share_what_is_made
 
 as_from_a_terminal()
 in_a_session_of_its_own()
 on_the_chosen_loop(os.environ)
 for variable in ("LOCKFAST_URL", "LOCKFAST_NAMESPACE"):
-    os.environ.pop(variable, None)  # a developer's own store is no test's
-# Drivers read all authorities of the system for each connection by TLS, which takes 22 ms of
-# computing, and what the tests show is signed by none of them.
+    os.environ.pop(variable, None)  # tests must not use a developer's own store
+# Drivers read all certificate authorities of the system for each TLS connection, which takes 22 ms
+# of processor time, and none of them has signed the tests' certificates.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
-# Properties, not speed: a machine that stands still for 0.2 s has falsified nothing.
+# Properties, not speed: a machine that stalls for 0.2 s has falsified nothing.
 settings.register_profile("lockfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lockfast")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Say how many workers `-n auto` means."""
+    """Return the number of workers that `-n auto` means."""
     return number_of_workers()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log) -> LongestFirst:
-    """Say who runs which tests."""
+    """Return the scheduler that assigns tests to workers."""
     return LongestFirst(config, log)
 
 
 def pytest_configure(config) -> None:
-    """Let the workers make together what is dear: they inherit what is said here."""
+    """Make the workers share what is expensive to create; they inherit this setting."""
     share_what_is_made()
     if not hasattr(config, "workerinput"):
-        config.taking_part = take_part()  # for as long as the run goes on
+        config.taking_part = take_part()  # until the run ends
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[object]:
-    """Keep the garbage collector from what stays to the end: ten thousand tests, and the tools."""
+    """Hide what lives until the end from the garbage collector: ten thousand tests, and tools."""
     gc.disable()
     try:
         return (yield)
@@ -62,9 +63,17 @@ def pytest_collection() -> Iterator[object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave out what is only for `make soak`."""
+    if not IS_LONG:
+        left_out = [one for one in items if one.get_closest_marker("soak")]
+        items[:] = [one for one in items if not one.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item, nextitem) -> Iterator[None]:
-    """Wait for a seat before anything of a test is timed; leave no server to run for nobody."""
+    """Wait for a seat before anything of a test is timed; end servers that are no longer used."""
     with a_seat():
         try:
             return (yield)

@@ -1,9 +1,9 @@
-"""Whose a name is, and so what it is called in the sync flavour.
+"""Who defines a name, and therefore what it is called in the sync flavour.
 
-Ours are the names `Async…` that a source defines: they lose the prefix. Python's own pairs stand
-in a table. What belongs to neither is a fault, because the sync tree would be wrong in any case:
-with the name kept it would call an asyncio library and never await it, with the name changed it
-would ask that library for something that is not there.
+Names `Async…` that a source defines are ours: they lose the prefix. Python's own pairs are in a
+table. A name that is neither is an error, because the sync tree would be wrong either way: if the
+name were kept, it would call an asyncio library and never await it; if it were changed, it would
+look for something in that library that does not exist.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ PAIRS = {
 """Python's own pairs."""
 
 TWINS = {"_async": "_sync", "aio": "threads"}
-"""Modules and folders of Lockfast, and what stands beside them."""
+"""Modules and folders of Lockfast, and their sync counterparts; see also `twin_of`."""
 
-# Python calls these in asyncio only, so a sync class that kept one would silently lack its twin.
+# Python calls these in asyncio only, so a sync class that kept one would silently lack its
+# counterpart.
 ASYNC_METHODS = {"__aenter__", "__aexit__", "__aiter__", "__anext__"}
 
-# A component of a foreign module's path that says: for asyncio alone.
+# A component of a third-party module path that marks it as asyncio only.
 FOREIGN_ASYNCIO = {"aio", "asyncio", "_async"}
 
 _IS_ASYNC = re.compile(r"Async(?=[A-Z])")
@@ -43,7 +44,7 @@ _IS_ASYNC = re.compile(r"Async(?=[A-Z])")
 def defined_in(sources: Iterable[str]) -> frozenset[str]:
     """Return every name `Async…` that one of the sources defines.
 
-    A source that is not Python defines nothing here; converting it says what is wrong.
+    A source that is not valid Python defines nothing here; converting it reports the error.
     """
     found: set[str] = set()
     for source in sources:
@@ -55,8 +56,15 @@ def defined_in(sources: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def twin_of(module: str) -> str | None:
+    """Return the sync counterpart of a module or folder: `x_threads` for `x_aio`, for example."""
+    if module.endswith("_aio"):
+        return module.removesuffix("aio") + TWINS["aio"]
+    return TWINS.get(module)
+
+
 class Names:
-    """The names of one module: what each is called in the sync flavour."""
+    """The names of one module, and what each is called in the sync flavour."""
 
     def __init__(
         self, tree: ast.Module, *, ours: Collection[str], pairs: Mapping[str, str]
@@ -70,7 +78,7 @@ class Names:
             for node in ast.walk(tree)
             if isinstance(node, ast.ImportFrom) and _is_ours(node)
             for alias in node.names
-            if alias.name in TWINS and alias.asname is None
+            if twin_of(alias.name) and alias.asname is None
         }
         self._refuse_foreign_asyncio(tree)
         self._refuse_taken(tree)
@@ -78,7 +86,7 @@ class Names:
     def identifier(self, name: str) -> str:
         """Return the sync form of a name in code."""
         if name in self._modules:
-            return TWINS[name]
+            return twin_of(name) or name
         is_known = name in self._pairs or name in self._ours
         if not is_known and (_IS_ASYNC.match(name) or name in ASYNC_METHODS):
             raise Unconvertible(
@@ -88,28 +96,31 @@ class Names:
         return self._renamed(name)
 
     def word(self, name: str) -> str:
-        """Return the sync form of a word in prose, where a name that is nobody's is a word."""
+        """Return the sync form of a word in prose, where an unknown name is just a word."""
         return TWINS[name] if name == "_async" else self._renamed(name)
 
     def literal(self, text: str) -> str:
-        """Return the sync form of a string that may be a name, dotted or not."""
+        """Return the sync form of a string that may be a name, possibly dotted."""
         root, *rest = text.split(".")
         if not all(part.isidentifier() for part in (root, *rest)) or root in self._foreign:
             return text
         if not rest:
             return self.word(root)
-        twins = TWINS if root == "lockfast" else {}
-        return ".".join(twins.get(part) or self._renamed(part) for part in (root, *rest))
+        is_ours = root == "lockfast"
+        return ".".join(
+            (is_ours and twin_of(part)) or self._renamed(part) for part in (root, *rest)
+        )
 
     def paths(self, tokens: Sequence[Token]) -> dict[int, str]:
-        """Return how the tokens are called that name a module of Lockfast, or look as if."""
+        """Return the new text of tokens that name a Lockfast module, or look as if they did."""
         modules = set(_modules_of_lockfast(tokens))
         found: dict[int, str] = {}
         for index, token in enumerate(tokens):
-            if token.text in TWINS and index in modules:
-                found[index] = TWINS[token.text]
-            elif token.text in TWINS and index and tokens[index - 1].text == ".":
-                # An attribute of somebody else, also where a module of that name was imported.
+            twin = twin_of(token.text)
+            if twin and index in modules:
+                found[index] = twin
+            elif twin and index and tokens[index - 1].text == ".":
+                # An attribute of a foreign object, even if a module of that name was imported.
                 found[index] = token.text
         return found
 
@@ -156,7 +167,7 @@ class Names:
 
 
 def _bound(tree: ast.Module, *, by_import: bool) -> Iterator[str]:
-    """Yield every name that a module gives to something."""
+    """Yield every name that a module binds."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
@@ -167,7 +178,7 @@ def _bound(tree: ast.Module, *, by_import: bool) -> Iterator[str]:
 
 
 def _foreign_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield each name that an import from elsewhere binds, with the path that it stands for."""
+    """Yield each name that a third-party import binds, with the path it stands for."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -184,7 +195,7 @@ def _is_ours(node: ast.ImportFrom) -> bool:
 
 
 def _chain(node: ast.expr) -> Iterator[str]:
-    """Yield the names of `a.b.c`, or nothing where it does not begin with a name."""
+    """Yield the names of `a.b.c`, or nothing if it does not begin with a name."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -194,7 +205,7 @@ def _chain(node: ast.expr) -> Iterator[str]:
 
 
 def _modules_of_lockfast(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the tokens that name a module of Lockfast, in an import or by a dotted path."""
+    """Yield the tokens that name a Lockfast module, in an import or in a dotted path."""
     for index, token in enumerate(tokens):
         if token.text == "from":
             yield from _imported(tokens, index)
@@ -203,7 +214,7 @@ def _modules_of_lockfast(tokens: Sequence[Token]) -> Iterator[int]:
 
 
 def _imported(tokens: Sequence[Token], start: int) -> Iterator[int]:
-    """Yield the names between `from` and the end of an import from Lockfast, but no alias."""
+    """Yield the names between `from` and the end of an import from Lockfast, without aliases."""
     index = start + 1
     while index < len(tokens) and (
         tokens[index].kind == tokenize.NAME or set(tokens[index].text) == {"."}

@@ -1,12 +1,11 @@
-"""Build the documentation site of the pages that are there: `make docs`.
+"""Build the documentation site: `make docs`.
 
-    tools/build_site.py [FOLDER]    into that folder, else into build/site
+    tools/build_site.py [FOLDER]    into that folder, by default build/site
 
-The pages are Markdown that reads well on a code host, and stay as they are. They are gathered
-in a folder of their own, where the README is the first page; links between them lead to where
-they are there, and links to source files to the project's address. What the sidebar lists, and
-in which order, is what docs/README.md lists. Sphinx makes the site; a warning of it, such as a
-link that leads nowhere, is an error.
+The pages are Markdown that reads well on a code host, and are not changed. They are copied to a
+temporary folder, where the README is the first page; links between pages are adapted, and links to
+source files go to the project's address. The sidebar lists the pages of docs/README.md, in the same
+order. Sphinx builds the site; any Sphinx warning, such as a broken link, is an error.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ BESIDES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
-"""What is called otherwise on the site; every other page is there as below docs."""
+"""Pages with another path on the site; every other page keeps its path below docs."""
 
 GROUPS = (
     ("Fence what you write to", r"how-to/fence-"),
@@ -48,14 +47,14 @@ GROUPS = (
     ("Backends", r"backends/"),
     ("Reference", r"reference/"),
     ("Measured", r"benchmarks/"),
-    ("Decisions", r"decisions/"),
+    ("Decisions", r"decisions/|glossary"),
 )
 SHOWN = (
     *("How to", "Concepts", "Backends", "Fence what you write to", "With a framework"),
     *("Coming from", "Help", "Reference", "Measured", "Decisions"),
 )
 
-# It makes millions of small objects and drops few: looking for garbage is a fifth of its time.
+# Sphinx makes millions of small objects and drops few: garbage collection is a fifth of its time.
 SPHINX = (
     "import gc, sys; gc.disable(); from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
 )
@@ -87,7 +86,7 @@ API: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
         ("FaultyBackend", "ManualClock", "VirtualClock", "VirtualTimeLoop", "run_in_virtual_time"),
     ),
 }
-"""The pages of the reference that is made of docstrings: title, module, names (None is all)."""
+"""The pages of the reference that is made from docstrings: title, module, names (None is all)."""
 
 
 def main() -> None:
@@ -100,7 +99,7 @@ def main() -> None:
 
 
 def build(pages: Path, target: Path) -> None:
-    """Let Sphinx make the site; the exit code is its own where it complains."""
+    """Build the site with Sphinx; if it fails, exit with its exit code."""
     shutil.rmtree(target, ignore_errors=True)
     options = "-b", "html", "-q", "-W", "--keep-going", "-d", pages / ".doctrees", "-c", SETTINGS
     done = subprocess.run([sys.executable, "-c", SPHINX, *options, pages, target], check=False)
@@ -112,7 +111,7 @@ def build(pages: Path, target: Path) -> None:
 
 
 def gather(folder: Path) -> None:
-    """Write all pages into the folder, with what they show."""
+    """Write all pages and their images into the folder."""
     address = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
         "metadata"
     ]["hooks"]["custom"]["address"]
@@ -137,14 +136,14 @@ def written() -> Iterator[Path]:
 
 
 def place(source: str) -> str:
-    """Return where a page of the repository is on the site."""
+    """Return the path of a repository page on the site."""
     return BESIDES.get(source) or source.removeprefix("docs/")
 
 
 def moved(text: str, source: str, address: str) -> str:
-    """Return the page with links that are right where it is on the site."""
+    """Return the page with its links adapted to its path on the site."""
 
-    def led(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         target = found["target"]
         if target.startswith(ELSEWHERE):
             return found[0]
@@ -157,14 +156,14 @@ def moved(text: str, source: str, address: str) -> str:
 
     parts = FENCE.split(text)
     fences = FENCE.findall(text)
-    changed = [LINK.sub(led, part) for part in parts]
+    changed = [LINK.sub(replaced, part) for part in parts]
     return changed[0] + "".join(
         fence + part for fence, part in zip(fences, changed[1:], strict=True)
     )
 
 
 def sidebar() -> Iterator[str]:
-    """Yield what makes Sphinx list the pages: in the order of docs/README.md, in groups."""
+    """Yield the toctrees of the pages: in the order of docs/README.md, in groups."""
     listed = LINK.findall((ROOT / INDEX).read_text(encoding="utf-8"))
     pages = [
         target.partition("#")[0] for _, target in listed if not target.startswith(("http", ".."))

@@ -1,6 +1,6 @@
-"""A dashboard as a picture: its panels on their grid, each with what its queries found.
+"""A dashboard as a picture: its panels on their grid, each with its query results.
 
-One SVG that needs nothing beside itself, for light pages and dark ones.
+One self-contained SVG, for light and dark pages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 Labels = tuple[tuple[str, str], ...]
 Points = Sequence[tuple[float, float]]
 Answers = Mapping[str, Mapping[Labels, Points]]
-"""What was found for each query, series by series."""
+"""The result of each query, by series."""
 
 WIDTH, CELL_WIDTH, CELL_HEIGHT = 960, 40, 28
 GAP, LEFT, RIGHT, TOP, AXIS, TICK = 8, 58, 22, 34, 22, 16
@@ -37,7 +37,7 @@ text{font:12px system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif;fill:#1f23
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when to when, how far apart the values are, and what happened: a letter for each."""
+    """Start, end and step of the values, and a letter for each event in between."""
 
     start: float
     end: float
@@ -46,7 +46,7 @@ class Span:
 
 
 def picture(board: Mapping[str, Any], answers: Answers, span: Span, *, about: str) -> str:
-    """Return the whole dashboard; `about` says what is seen, for those who cannot see it."""
+    """Return the whole dashboard as SVG; `about` describes it for screen readers."""
     rows = max(one["gridPos"]["y"] + one["gridPos"]["h"] for one in board["panels"])
     box = f'viewBox="0 0 {WIDTH} {rows * CELL_HEIGHT}"'
     parts = [
@@ -100,7 +100,7 @@ def _named(legend: str, labels: Mapping[str, str]) -> str:
 
 
 def _legend(names: Sequence[str], width: float) -> list[list[tuple[int, float, str]]]:
-    """Return line by line the number of each series, where its name begins, and the name."""
+    """Return the lines of the legend: number, x position and name of each series."""
     lines: list[list[tuple[int, float, str]]] = []
     x = width
     for number, name in enumerate(names):
@@ -115,7 +115,7 @@ def _legend(names: Sequence[str], width: float) -> list[list[tuple[int, float, s
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Where on a panel a time and a value are."""
+    """Maps times and values to positions on a panel."""
 
     span: Span
     most: float
@@ -125,16 +125,16 @@ class Plot:
     bottom: float
 
     def x(self, at: float) -> float:
-        """Return where a time is."""
+        """Return the x position of a time."""
         share = (at - self.span.start) / (self.span.end - self.span.start)
         return self.left + share * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """Return where a value is."""
+        """Return the y position of a value."""
         return self.bottom - value / self.most * (self.bottom - self.top)
 
     def line(self, points: Points) -> str:
-        """Return a path through the values; it breaks where there is none."""
+        """Return a path through the values, with gaps where values are missing."""
         path, before = [], -inf
         for at, value in points:
             if not isnan(value):
@@ -144,7 +144,7 @@ class Plot:
         return "".join(path)
 
     def bars(self, points: Points) -> str:
-        """Return a path of one stroke for each value above nought."""
+        """Return a path with one stroke for each value above zero."""
         return "".join(
             f"M{self.x(at):.0f} {self.bottom:.0f}V{self.y(value):.1f}"
             for at, value in points
@@ -152,12 +152,12 @@ class Plot:
         )
 
     def axes(self, unit: str) -> Iterator[str]:
-        """Yield the grid with its figures, and the marks of what happened."""
+        """Yield the grid with its labels, and the marks of the events."""
         for value in (0.0, self.most / 2, self.most):
             y = self.y(value)
             yield f'<path class="g" d="M{self.left} {y:.0f}H{self.right}"/>'
-            said = _said(value, unit)
-            yield f'<text class="d" x="{LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{said}</text>'
+            label = _label(value, unit)
+            yield f'<text class="d" x="{LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{label}</text>'
         for seconds in range(0, int(self.span.end - self.span.start) + 1, 60):
             at = f'x="{self.x(self.span.start + seconds):.0f}" y="{self.bottom + TICK:.0f}"'
             yield f'<text class="d" {at} text-anchor="middle">{seconds // 60} min</text>'
@@ -169,14 +169,14 @@ class Plot:
 
 
 def _round_up(value: float) -> float:
-    """Return the next number above that is easy to halve: 1, 2, 4 or 10 and the like."""
+    """Return the next number that is easy to halve: 1, 2, 4, 6 or 10 times a power of ten."""
     if value <= 0:
         return 1.0
     power = 10.0 ** int(log10(value) // 1)
     return next(step * power for step in (1, 2, 4, 6, 10) if step * power >= value * 0.999)
 
 
-def _said(value: float, unit: str) -> str:
+def _label(value: float, unit: str) -> str:
     if unit == "s":
         return f"{value:g} s" if value >= 1 or not value else f"{value * 1000:g} ms"
     return f"{value:g}/s" if unit == "ops" else f"{value:g}"

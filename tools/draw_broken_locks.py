@@ -1,8 +1,8 @@
-"""Play what finds each flaw of the broken locks, and draw it: docs/images/broken-locks/NAME.svg.
+"""Run the test that exposes each broken lock, and draw it: docs/images/broken-locks/NAME.svg.
 
     tools/draw_broken_locks.py [NAME ...]
 
-A picture is of one real run. It is drawn anew when a lock, its schedule or the drawing changes.
+A picture shows one real run. Redraw it when a lock, its schedule or the drawing changes.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lockfast.challenge.broken.catching import caught
-from lockfast.challenge.broken.registry import FLAWS, Flaw
-from lockfast.challenge.outcome import Finding, Outcome
-from lockfast.challenge.report.timeline import timeline
+from lockfast_challenge.broken.catching import caught
+from lockfast_challenge.broken.registry import FLAWS, Flaw
+from lockfast_challenge.outcome import Outcome, RunFinding
+from lockfast_challenge.report.timeline import timeline
 
 PICTURES = Path(__file__).parent.parent / "docs" / "images" / "broken-locks"
 WITHIN = 60.0
 BEFORE, AFTER = 0.4, 0.2
-"""In seconds: what is shown around a finding."""
+"""Time shown before and after a finding, in seconds."""
 
 
 def drawn(flaw: Flaw, outcome: Outcome) -> str:
-    """Return the picture of what was found first, and of what struck shortly before."""
+    """Return the picture of the first finding, and of the fault shortly before it."""
     [finding, *_] = [one for one in outcome.findings if one.kind == flaw.kind]
     start, end = shown(flaw, finding, outcome)
     return timeline(
@@ -37,13 +37,13 @@ def drawn(flaw: Flaw, outcome: Outcome) -> str:
     )
 
 
-def shown(flaw: Flaw, finding: Finding, outcome: Outcome) -> tuple[float, float]:
-    """Return from when to when it is of interest."""
+def shown(flaw: Flaw, finding: RunFinding, outcome: Outcome) -> tuple[float, float]:
+    """Return the start and end of the interesting part."""
     if finding.kind == "stall":
         last = max(one.at for one in outcome.events if one.act == "release" and one.phase == "ok")
         return last - 2 * BEFORE, outcome.ended
     times = [event.at for event in finding.example] or [finding.at]
-    # What let two in struck before, while one of them held or just before it came.
+    # The fault that let two in struck before, while one of them held or just before it arrived.
     struck = [one.began for one in outcome.strikes if one.began < finding.at]
     start = min([min(times), *struck[-1:]])
     start = max(start, min(times) - 3 * flaw.schedule.ttl)
@@ -51,7 +51,7 @@ def shown(flaw: Flaw, finding: Finding, outcome: Outcome) -> tuple[float, float]
 
 
 def main() -> None:
-    """Draw those that are named, or all."""
+    """Draw the named locks, or all."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     for flaw in FLAWS:
         if sys.argv[1:] and flaw.name not in sys.argv[1:]:

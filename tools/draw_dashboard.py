@@ -2,9 +2,9 @@
 
     tools/draw_dashboard.py
 
-A shop works with locks on a real Redis for three minutes, and a real Prometheus scrapes it. Then
-Prometheus is asked what the dashboard asks, and the answers are drawn. Meanwhile Redis stands
-still for a while, an operator breaks leases, and a holder is stuck.
+A shop uses locks on a real Redis for three minutes, and a real Prometheus scrapes it. Then the
+dashboard's queries are run on Prometheus, and the results are drawn. Meanwhile Redis stalls for a
+while, an operator breaks leases, and a holder is stuck.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 from dashboard_picture import Answers, Span, picture
 from lockfast import LockError, Locks, observe
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redis import RedisServer
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -32,7 +32,7 @@ from servers.prometheus import PrometheusServer, as_grafana_asks  # noqa: E402 -
 PICTURE = ROOT / "docs" / "images" / "dashboard.svg"
 LASTS, STEP, RATE = 180.0, 2.0, "10s"
 STANDS_STILL, BREAKS, STUCK = 50.0, 95.0, 125.0
-"""When it happens, in seconds from the beginning."""
+"""When each event happens, in seconds from the start."""
 ABOUT = (
     "Nine panels over three minutes: the length of each line, waits, holds, the longest wait, "
     "acquires by outcome, leases held, leases lost by reason, renewal margin, store errors. "
@@ -42,7 +42,7 @@ ABOUT = (
 
 
 class Shop:
-    """Threads of two clients, which sell, pack and report until they are told to stop."""
+    """Threads of two clients that sell, pack and report until stopped."""
 
     def __init__(self, url: str, registry: CollectorRegistry) -> None:
         hook = observe.prometheus(registry=registry)
@@ -58,12 +58,12 @@ class Shop:
         ]
 
     def open(self) -> None:
-        """Begin to work."""
+        """Start working."""
         for one in self._threads:
             one.start()
 
     def close(self) -> None:
-        """End what is being done, and give back all leases."""
+        """Finish the current work, and release all leases."""
         self.over.set()
         for one in self._threads:
             one.join()
@@ -74,7 +74,7 @@ class Shop:
         while not self.over.is_set():
             try:
                 work(locks)
-            except LockError:  # told by the hook; the next one may fare better
+            except LockError:  # reported by the hook; the next attempt may succeed
                 self.over.wait(0.5)
 
     def _sell(self, locks: Locks) -> None:
@@ -96,7 +96,7 @@ class Shop:
 
 
 def three_minutes(redis: RedisServer, shop: Shop) -> Span:
-    """Let the shop work, and let happen what happens."""
+    """Let the shop work, and trigger the events."""
     start = time.time()
 
     def at(seconds: float) -> float:
@@ -118,7 +118,7 @@ def three_minutes(redis: RedisServer, shop: Shop) -> Span:
 
 
 def main() -> None:
-    """Play, ask and draw."""
+    """Run the shop, query Prometheus and draw."""
     logging.getLogger("lockfast").addHandler(logging.NullHandler())
     board = json.loads(observe.dashboard())
     registry = CollectorRegistry()

@@ -1,12 +1,12 @@
 """Write the parts of the documentation that the code declares.
 
     tools/generate_docs.py            write them
-    tools/generate_docs.py --check    say what is out of date, and write nothing
+    tools/generate_docs.py --check    list what is out of date, and write nothing
     tools/generate_docs.py --picture  play the demo and draw docs/images/demo.svg
 
-They stand between `<!-- generated: NAME -->` and `<!-- end -->`. A backend enters the tables
-when its page docs/backends/NAME.md is written: what cannot be read about is not offered.
-The rooms of the backends are told by their own first lines.
+They are between `<!-- generated: NAME -->` and `<!-- end -->`. A backend appears in the tables once
+its page docs/backends/NAME.md exists: we do not offer what is not documented. Each backend package
+is described by the first line of its docstring.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockfast import errors, urls
-from lockfast.challenge.broken.registry import FLAWS
-from lockfast.challenge.deployments.choosing import STORES, own_servers
+from lockfast_challenge.broken.registry import FLAWS
+from lockfast_challenge.deployments.catalog import STORES, own_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,8 @@ PAGES = (
     "docs/reference/errors.md",
     "docs/reference/faults.md",
 )
-LOCKS = ROOT / "src" / "lockfast" / "challenge" / "broken"
+LINE_LENGTH = 100
+BROKEN = ROOT / "challenge" / "src" / "lockfast_challenge" / "broken"
 SECTION = re.compile(
     r"(?P<head><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL
 )
@@ -85,7 +86,7 @@ def backends() -> Iterator[Backend]:
 
 
 def page_of(backend: type) -> str:
-    """Return the page of a backend, after the module that it stands in."""
+    """Return the page of a backend, named after its package."""
     name = backend.__module__.partition(".backends.")[2].partition(".")[0]
     return f"docs/backends/{name}.md"
 
@@ -124,7 +125,7 @@ def backend_pages() -> Iterator[str]:
 
 
 def benchmark_pages() -> Iterator[str]:
-    """For the index of the documentation: each by its own title."""
+    """For the index of the documentation: each page by its title."""
     for page in sorted((ROOT / "docs" / "benchmarks").glob("*.md")):
         with page.open(encoding="utf-8") as text:
             title = text.readline().removeprefix("# ").strip().removesuffix(", measured")
@@ -132,7 +133,7 @@ def benchmark_pages() -> Iterator[str]:
 
 
 def capabilities_table() -> Iterator[str]:
-    """For the reference: the declarations, field by field."""
+    """For the reference: the declared capabilities, field by field."""
     fields = (
         *("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay", "hands_over"),
         "sequencers",
@@ -153,17 +154,17 @@ def capabilities_table() -> Iterator[str]:
 
 
 def rooms_table() -> Iterator[str]:
-    """For the map of the code: every room below backends, those without a URL too."""
+    """For the map of the code: every package below backends, including those without a URL."""
     yield "| room | what is in it |"
     yield "|---|---|"
     for path in sorted((ROOT / "src" / "lockfast" / "backends").glob("*/__init__.py")):
-        # Read and not imported: the driver of a store may be missing here.
-        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        yield row(f"`{path.parent.name}/`", said.partition("\n")[0].rstrip("."))
+        # Parse instead of import: the store's driver may not be installed.
+        module_doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        yield row(f"`{path.parent.name}/`", module_doc.partition("\n")[0].rstrip("."))
 
 
 def errors_tree() -> Iterator[str]:
-    """The tree as it is drawn on top of errors.py."""
+    """The tree from the docstring of errors.py."""
     drawn = re.search(r"^    LockError.*?(?=\n\n)", errors.__doc__ or "", re.DOTALL | re.MULTILINE)
     yield "```text"
     yield from (line[4:] for line in (drawn[0] if drawn else "").splitlines())
@@ -180,7 +181,7 @@ def errors_table() -> Iterator[str]:
 
 
 def errors_in_order() -> list[str]:
-    """Return the names of the errors as the tree lists them."""
+    """Return the names of the errors in the order of the tree."""
     return re.findall(r"^[ │├└─]*(\w+)", "\n".join(list(errors_tree())[1:-1]), re.MULTILINE)
 
 
@@ -190,7 +191,7 @@ def faults_table() -> Iterator[str]:
     yield "|---|---|---|---|"
     for store in STORES:
         with contextlib.ExitStack() as stack:
-            one = own_servers(store, ttl=1.0)  # which are never started
+            one = own_servers(store, ttl=1.0)  # never started
             stack.push(one.__exit__)
             made = [fault.kind for fault in one.faults() if not fault.lacks]
             lacking = [f"`{one.kind}`: {one.lacks}" for one in one.faults() if one.lacks]
@@ -214,11 +215,55 @@ def broken_locks_table() -> Iterator[str]:
         yield row(str(flaw.number), flaw.flaw, found_by, flaw.kind, flaw.fix)
 
 
-def source_of(module: str) -> Iterator[str]:
-    """The whole file of a broken lock, or of a right one."""
+def source_of(lock: str) -> Iterator[str]:
+    """The source of a broken lock, or of a correct one: its section of locks.py, with imports."""
+    tree = ast.parse(LOCKS)
+    section = next(one for one in SECTIONS_OF_LOCKS if f"class {lock}(" in one)
+    used = {one.id for one in ast.walk(ast.parse(section)) if isinstance(one, ast.Name)}
+    typing_only = [one for one in tree.body if isinstance(one, ast.If)]
+    typing = imported(typing_only[0].body, used)
+    runtime = imported(tree.body, used | {"TYPE_CHECKING"} if typing else used)
+    bases = [one for one in used if f"\nclass {one}(" in LOCKS and f"class {one}(" not in section]
+    if bases:
+        runtime.append(f"from lockfast_challenge.broken.locks import {', '.join(sorted(bases))}")
     yield "```python"
-    yield (LOCKS / f"{module}.py").read_text(encoding="utf-8").rstrip()
+    yield from ("from __future__ import annotations", "", *runtime)
+    if typing:
+        yield from ("", "if TYPE_CHECKING:", *(f"    {one}" for one in typing))
+    yield from ("", section.strip(), "```")
+
+
+def imported(statements: list[ast.stmt], used: set[str]) -> list[str]:
+    """Return the imports among some statements, reduced to the names that are used."""
+    found = []
+    for one in statements:
+        if (
+            isinstance(one, ast.Import | ast.ImportFrom)
+            and getattr(one, "module", "") != "__future__"
+        ):
+            one.names = [alias for alias in one.names if (alias.asname or alias.name) in used]
+            if one.names:
+                found.append(wrapped(ast.unparse(one)))
+    return found
+
+
+def wrapped(statement: str) -> str:
+    """Return an import as the formatter would write it."""
+    if len(statement) <= LINE_LENGTH:
+        return statement
+    head, _, names = statement.partition(" import ")
+    return "\n".join([f"{head} import (", *(f"    {one}," for one in names.split(", ")), ")"])
+
+
+def polling_source() -> Iterator[str]:
+    """The source that all these locks share."""
+    yield "```python"
+    yield (BROKEN / "polling.py").read_text(encoding="utf-8").rstrip()
     yield "```"
+
+
+LOCKS = (BROKEN / "locks.py").read_text(encoding="utf-8")
+SECTIONS_OF_LOCKS = re.split(r"\n(?=# (?:Broken|A control|The control): )", LOCKS)[1:]
 
 
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
@@ -231,9 +276,10 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "errors": errors_table,
     "faults": faults_table,
     "broken-locks": broken_locks_table,
+    "lock-polling": polling_source,
     **{
-        f"lock-{path.stem.replace('_', '-')}": partial(source_of, path.stem)
-        for path in LOCKS.glob("*.py")
+        f"lock-{re.sub('(?<!^)(?=[A-Z])', '-', lock).lower()}": partial(source_of, lock)
+        for lock in re.findall(r"^class (\w+)\(", LOCKS, re.MULTILINE)
     },
 }
 
@@ -244,12 +290,12 @@ def row(*cells: str) -> str:
 
 
 def yes(value: object) -> str:
-    """Return a truth for people."""
+    """Return "yes" or "no"."""
     return "yes" if value else "no"
 
 
 def generated(page: str) -> str:
-    """Return the page with every section as it is now."""
+    """Return the page with every section regenerated."""
     return SECTION.sub(
         lambda found: found["head"] + "\n".join(SECTIONS[found["name"]]()) + "\n" + found["foot"],
         page,
@@ -260,14 +306,15 @@ def generated(page: str) -> str:
 
 
 def picture() -> None:
-    """Play one story of the demo on a terminal and draw what it showed."""
+    """Play one story of the demo in a terminal and draw its output."""
     from rich.console import Console  # noqa: PLC0415 - only this needs the extra
     from rich.text import Text  # noqa: PLC0415 - as above
 
     console = Console(record=True, width=80, file=io.StringIO())
     console.print(Text.from_ansi(played("oversell")))
     drawn = console.export_svg(title="lockfast demo oversell", unique_id="demo")
-    # An image loads no web fonts; asking for them would only tell a stranger who looks.
+    # An image loads no web fonts, and requesting them would only reveal the reader to a third
+    # party.
     drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
     lines = [
         line.rstrip() for line in drawn.replace("Fira Code, monospace", "monospace").split("\n")
@@ -286,7 +333,7 @@ def played(story: str) -> str:
             [sys.executable, "-m", "lockfast", "demo", story],
             stdin=its,
             stdout=its,
-            stderr=subprocess.DEVNULL,  # where it would tell the path of the temporary store
+            stderr=subprocess.DEVNULL,  # would contain the path of the temporary store
             env={**os.environ, "XDG_STATE_HOME": state, "COLUMNS": "80", "TERM": "xterm-256color"},
         )
         os.close(its)
@@ -295,15 +342,15 @@ def played(story: str) -> str:
             while chunk := os.read(ours, 65536):
                 seen += chunk
         except OSError:
-            pass  # Linux says so when the last writer has gone
+            pass  # Linux raises this when the last writer has closed
         if process.wait():
             sys.exit("the demo went wrong; no picture was drawn")
-    # One story needs no table of all of them.
+    # A single story needs no table of all stories.
     return re.split(r"\n[^\n]*STORY", seen.decode().replace("\r\n", "\n"))[0].rstrip()
 
 
 def main() -> None:
-    """Write, or compare."""
+    """Write the sections, or compare them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("--picture", action="store_true", help="draw the demo's picture anew")

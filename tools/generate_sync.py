@@ -1,30 +1,33 @@
 """Write the sync flavour of Lockfast from its async source, token by token.
 
-The rules, all of them:
+The complete rules:
 
-* The keywords ``async`` and ``await`` go; parentheses that only held an ``await`` go with them.
-* Every folder called ``_async`` below the package has its ``_sync`` beside it. They are found.
-* A name ``AsyncThing`` that one of these sources defines becomes ``Thing``, and a name of Python's
-  own in `PAIRS` becomes its twin. So they do as whole words in comments and docstrings, and as
-  whole string literals, also dotted (``"AsyncLock"``, ``"lockfast._async.lock"``). No other string
-  changes; in an f-string only the replacement fields are code.
-* ``_async`` and ``aio`` become ``_sync`` and ``threads`` as modules of Lockfast, and only there:
-  in an import from ``lockfast`` or in a path that begins with it.
-* What would make the sync tree wrong unseen is a fault: a name that begins with ``Async``, or a
-  method of asyncio's protocols, that no source defines and no pair knows; what another library
-  has for asyncio alone (``grpc.aio``, its ``AsyncClient``), unless the line is marked as below;
-  and a name whose sync form means something else in the same module.
+* The keywords ``async`` and ``await`` are removed, with parentheses that only held an ``await``.
+* Every folder called ``_async`` below the package has a ``_sync`` folder beside it. They are
+  discovered, not listed.
+* A name ``AsyncThing`` that one of these sources defines becomes ``Thing``, and one of Python's own
+  names in `PAIRS` becomes its counterpart. This also applies to whole words in comments and
+  docstrings, and to whole string literals, dotted ones included (``"AsyncLock"``,
+  ``"lockfast.client._async.lock"``). No other string changes; in an f-string only the replacement
+  fields are code.
+* ``_async``, ``aio`` and ``x_aio`` become ``_sync``, ``threads`` and ``x_threads`` as modules of
+  Lockfast, and only there: in an import from ``lockfast`` or in a path that begins with it.
+* Anything that would silently make the sync tree wrong is an error: a name that begins with
+  ``Async``, or a method of asyncio's protocols, that is neither defined in a source nor listed in a
+  pair; the asyncio-only part of another library (``grpc.aio``, its ``AsyncClient``), unless the
+  line is marked as below; and a name whose sync form means something else in the same module.
 * ``Awaitable[X]`` and ``Coroutine[Any, Any, X]`` become ``X``.
-* Prose keeps the words "async" and "await". They go only from code inside it: backticks, lines
-  that begin with ``>>>`` or ``...``, fences, and blocks indented by four after a blank line.
-* A line that ends in ``# async only`` goes, and so does all from a line ``# async only: begin``
-  to a line ``# async only: end``. Use these sparingly: each is a place where the flavours
-  drift apart unseen. A difference worth more than a line belongs into `lockfast.runtime`.
+* Prose keeps the words "async" and "await". They are only removed from code inside it: backticks,
+  lines that begin with ``>>>`` or ``...``, fences, and blocks indented by four after a blank line.
+* A line that ends in ``# async only`` is removed, and so is everything from a line ``# async only:
+  begin`` to a line ``# async only: end``. Use these sparingly: each is a place where the flavours
+  drift apart unnoticed. A difference of more than a line belongs in `lockfast.runtime`.
 
 Then ruff formats the result, sorts its imports and drops those that only asyncio needed, so that
 the output depends on nothing else.
-All or nothing: where anything is wrong, each fault is one sentence and no file is written.
-A file that no source generates is named and left for you to delete.
+
+All or nothing: if anything is wrong, each error is reported in one sentence and no file is written.
+A file that no source generates is reported and left for you to delete.
 """
 
 from __future__ import annotations
@@ -62,9 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def generate(root: Path, *, pairs: Mapping[str, str] = PAIRS, check: bool = False) -> list[str]:
-    """Bring the output trees up to date and return what is wrong, a sentence for each fault.
+    """Update the output trees; return the errors, one sentence each.
 
-    With `check` nothing is written, and an output that would change is a fault too.
+    With `check` nothing is written, and an output that would change is an error too.
     """
     sources = list(_sources(root / PACKAGE))
     if not sources:
@@ -83,7 +86,7 @@ def generate(root: Path, *, pairs: Mapping[str, str] = PAIRS, check: bool = Fals
             unreadable = True
             outputs[output] = ""
     faults += _strays(root, expected=outputs)
-    # After a source that could not be read nobody knows which pairs it would have used.
+    # If a source could not be converted, we do not know which pairs it would have used.
     if not unreadable:
         faults += form.unused()
     if faults:
@@ -104,14 +107,14 @@ def generate(root: Path, *, pairs: Mapping[str, str] = PAIRS, check: bool = Fals
 
 
 def _sources(package: Path) -> Iterator[Path]:
-    """Yield the files below each folder called `_async`: found, so that a new one needs no list."""
+    """Yield the files below each folder called `_async`; a new one needs no registration."""
     for path in sorted(package.rglob("*.py")):
         if "_async" in path.relative_to(package).parts[:-1]:
             yield path
 
 
 def _twin(source: Path) -> Path:
-    """Return where the sync form of a source stands: in the `_sync` beside its `_async`."""
+    """Return the path of a source's sync form: in the `_sync` beside its `_async`."""
     return Path(*("_sync" if part == "_async" else part for part in source.parts))
 
 
@@ -125,9 +128,9 @@ def _strays(root: Path, *, expected: Mapping[Path, str]) -> list[str]:
 
 
 def _tidied(outputs: Mapping[Path, str], *, root: Path) -> dict[Path, str]:
-    """Tidy the imports and format, by the settings of the project.
+    """Sort the imports and format, with the settings of the project.
 
-    The files are tidied elsewhere, so that nobody ever imports one that is half done.
+    This happens in a temporary folder, so that no half-finished file can be imported.
     """
     settings = root / "pyproject.toml"
     config = ["--config", str(settings)] if settings.exists() else ["--isolated"]

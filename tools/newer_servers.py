@@ -1,18 +1,18 @@
 """Download servers from Debian's sid into the virtual environment, without installing anything.
 
-The newest servers exist in no release that the tests run on. An apt with a configuration, lists
-and cache of its own resolves and downloads a package and its dependencies; the archives are
-unpacked, and each program gets a script that runs it by the loader and with the C library that
-came along. Neither root nor the system's packages are involved, and `lockfast.challenge.servers`
-finds the programs below `sys.prefix`:
+The newest servers are in no release that the tests run on. A separate apt, with its own
+configuration, lists and cache, resolves and downloads a package and its dependencies. The archives
+are unpacked, and each program gets a script that runs it with the loader and the C library that
+were downloaded with it. This needs no root and does not touch the system's packages, and
+`lockfast_challenge.servers` finds the programs below `sys.prefix`:
 
     .venv/servers/mysql-server-core/bin/mysqld    the script
-    .venv/servers/mysql-server-core/root/         what was unpacked
+    .venv/servers/mysql-server-core/root/         the unpacked files
 
-Once a package is there, it stays until `make clean`, and no other program is called. To have a
+A package that is present stays until `make clean`, and no other program is run for it. To get a
 newer version, delete its folder.
 
-Standard library only: this runs before anything else is there.
+Standard library only: this runs before anything else is installed.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ SUITE = "sid"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 ATTEMPTS = 3
-"""Each with fresh lists: a mirror that is being updated names packages that are gone."""
+"""Number of attempts, each with fresh lists: a mirror that is being updated may list packages that
+are gone."""
 
 LEFT_OUT = ("doc", "info", "locale", "man", "bash-completion", "icons")
-"""Of /usr/share; nothing that runs reads them, and they are a third of all files."""
+"""Folders of /usr/share that no program reads; they are a third of all files."""
 
 SCRIPT = """\
 #!/bin/sh
@@ -73,14 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def download_missing(packages: Mapping[str, Sequence[str]], folder: Path) -> None:
-    """Have each package with its programs in the folder; calls nothing for those that are."""
+    """Put each missing package and its programs into the folder; if none is missing, do nothing."""
     if not _missing(packages, folder):
         return
     folder.mkdir(parents=True, exist_ok=True)
     with _one_at_a_time(folder / ".lock"):
-        for package in _missing(packages, folder):  # another process may have been first
+        for package in _missing(packages, folder):  # another process may have been faster
             print(f"Downloading {package} from Debian's {SUITE} into {folder}", flush=True)
-            # Renamed when whole: a run that was killed leaves nothing that looks complete.
+            # Renamed when complete, so that a killed run leaves nothing that looks complete.
             begun = folder / f".{package}.begun"
             shutil.rmtree(begun, ignore_errors=True)
             begun.mkdir()
@@ -108,7 +109,7 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def download(package: str, folder: Path) -> None:
-    """Fetch the archives of a package and of all it depends on into `folder/apt/archives`."""
+    """Download a package and all its dependencies into `folder/apt/archives`."""
     for program in ("apt-get", "apt-config", "dpkg-deb", "tar"):
         if shutil.which(program) is None:
             raise CannotDownload(f"{package} is downloaded by {program}, which is not here")
@@ -125,13 +126,15 @@ def download(package: str, folder: Path) -> None:
 
 
 def configure(folder: Path) -> Path:
-    """Write the configuration of an apt that knows nothing but the suite, and keeps all here.
+    """Write the configuration of an apt that uses only this suite, and stores everything here.
 
-    Of the machine's own it has the mirror and how the network is reached, such as a proxy.
+    From the machine's own configuration it takes the mirror and the network settings, such as a
+    proxy.
     """
     for needed in ("state/lists/partial", "archives/partial"):
         (folder / needed).mkdir(parents=True)
-    (folder / "status").touch()  # as if nothing were installed: all dependencies come along
+    # as if nothing were installed, so that all dependencies are downloaded
+    (folder / "status").touch()
     (folder / "sources").write_text(f"deb [signed-by={KEYRING}] {_mirror()} {SUITE} main\n")
     settings = {
         "Dir::State": folder / "state",
@@ -141,12 +144,12 @@ def configure(folder: Path) -> Path:
         "Dir::Etc::sourcelist": folder / "sources",
         "Dir::Etc::sourceparts": "/dev/null",
         "Dir::Etc::main": "/dev/null",
-        "Dir::Etc::parts": "/dev/null",  # its hooks would clean up the system's own cache
+        "Dir::Etc::parts": "/dev/null",  # the system's hooks would clean up its own cache
         "Dir::Etc::preferencesparts": "/dev/null",
         "Dir::Etc::preferences": "/dev/null",
-        "APT::Sandbox::User": "root",  # others may not enter where the clone is
+        "APT::Sandbox::User": "root",  # other users may not be able to read the working copy
         "Acquire::Languages": "none",
-        # A mirror that lags brings an older version, which does as well; it is signed all the same.
+        # A mirror that lags has an older version, which is good enough; it is signed all the same.
         "Acquire::Check-Valid-Until": "false",
         "Acquire::Retries": "3",
     }
@@ -157,9 +160,9 @@ def configure(folder: Path) -> Path:
 
 
 def _mirror() -> str:
-    """Return where the machine's own Debian packages come from."""
+    """Return the mirror of the machine's own Debian packages."""
     wanted = ["Created-By: Packages", "Component: main", "Origin: Debian"]
-    targets = _answer(["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted])
+    targets = _output_of(["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted])
     sites = [line for line in targets.splitlines() if "security" not in line]
     if not sites:
         raise CannotDownload("apt knows no Debian mirror on this machine: add one to its sources")
@@ -167,17 +170,17 @@ def _mirror() -> str:
 
 
 def _network() -> list[str]:
-    """Return the lines of the machine's configuration that say how a mirror is reached."""
-    dump = _answer(["apt-config", "dump"])
+    """Return the network settings of the machine's apt configuration."""
+    dump = _output_of(["apt-config", "dump"])
     kept = re.compile(r"Acquire::(https?|Force\w+)::?\S* |Acquire::Force\w+ ", re.IGNORECASE)
     return [line for line in dump.splitlines(keepends=True) if kept.match(line)]
 
 
 def unpack(folder: Path) -> None:
-    """Unpack all archives into `folder/root`, and delete them and the apt."""
+    """Unpack all archives into `folder/root`, and delete them with the apt folder."""
     root, apt = folder / "root", folder / "apt"
     root.mkdir()
-    # As ordinary files of ours: no owners, and no programs that would run as root.
+    # As ordinary files of the current user: no other owners, and no setuid programs.
     extract = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner"]
     extract += ["--no-same-permissions", f"--directory={root}"]
     extract += [f"--exclude=./usr/share/{one}" for one in LEFT_OUT]
@@ -192,7 +195,7 @@ def unpack(folder: Path) -> None:
 
 
 def write_script(name: str, folder: Path) -> None:
-    """Write the script that runs an unpacked program, wherever the folder is moved to."""
+    """Write the script that runs an unpacked program, even after the folder has moved."""
     root = folder / "root"
     script = SCRIPT.format(
         program=_only(root, f"usr/*bin/{name}"),
@@ -213,7 +216,7 @@ def _only(root: Path, pattern: str) -> str:
 
 
 def _succeeds(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether it did; what it said is shown only if it did not."""
+    """Return whether the command succeeds; print its output only if it fails."""
     done = subprocess.run(
         command,
         env=environment,
@@ -228,8 +231,8 @@ def _succeeds(command: Sequence[str], environment: Mapping[str, str]) -> bool:
     return done.returncode == 0
 
 
-def _answer(command: Sequence[str]) -> str:
-    """Return what it prints; nothing if it fails, since each answer has a default."""
+def _output_of(command: Sequence[str]) -> str:
+    """Return the command's output, or "" if it fails, since each caller has a default."""
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

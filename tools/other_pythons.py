@@ -1,11 +1,11 @@
-"""Run tests on every other CPython of this machine that Lockfast supports, side by side.
+"""Run tests on every other supported CPython on this machine, in parallel.
 
-`python tools/other_pythons.py [what pytest is to be told …]`
+`python tools/other_pythons.py [pytest arguments …]`
 
-One of each minor version, the newest, but for the one that runs this. They are looked for by
-their names on the PATH and among pyenv's versions, and believed only if they run: a shim may be
-in front of nothing. Each gets an environment of its own below `.venv`, once, with only what
-these tests need. On a machine without another Python there is nothing to do, and we say so.
+This uses the newest patch release of each minor version except the one that runs this. Interpreters
+are found by name on the PATH and among pyenv's versions, and used only if they run: a shim may
+point to nothing. Each gets its own environment below `.venv`, once, with only what these tests
+need. If the machine has no other Python, we say so and do nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OLDEST = (3, 11)
 NAME = re.compile(r"python3\.\d+")
 EXTRA, GROUP = "testing", "test-core"
 
-# What cannot make an environment, or has no SQLite, is no Python for these tests.
-QUESTION = """\
+# A Python that cannot create an environment, or has no SQLite, is not usable for these tests.
+PROBE = """\
 import ensurepip, json, sqlite3, sys
 print(json.dumps([sys.implementation.name, sys.version_info[:3], sys.version_info.releaselevel]))
 """
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 def candidates(environment: Mapping[str, str]) -> list[Path]:
-    """Return what may be a Python, in the order of preference."""
+    """Return paths that may be a Python, in order of preference."""
     home = Path(environment.get("HOME", "/"))
     pyenv = Path(environment.get("PYENV_ROOT") or home / ".pyenv")
     on_path = [
@@ -76,12 +76,12 @@ def candidates(environment: Mapping[str, str]) -> list[Path]:
 
 
 def ask(paths: Iterable[Path]) -> list[Python]:
-    """Return those that run and are a finished CPython."""
+    """Return those that run and are a final release of CPython."""
     found = []
     for path in paths:
         try:
             answer = subprocess.run(
-                [path, "-I", "-c", QUESTION],
+                [path, "-I", "-c", PROBE],
                 check=True,
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
@@ -89,7 +89,7 @@ def ask(paths: Iterable[Path]) -> list[Python]:
             )
             name, version, level = json.loads(answer.stdout)
         except (OSError, ValueError, subprocess.SubprocessError):
-            continue  # a shim in front of nothing, or a build without what we need
+            continue  # a shim that points to nothing, or a build without what we need
         if (name, level) == ("cpython", "final"):
             found.append(Python(tuple(version), path))
     return found
@@ -98,7 +98,7 @@ def ask(paths: Iterable[Path]) -> list[Python]:
 def others(
     found: Iterable[Python], *, ours: tuple[int, ...] = sys.version_info[:2]
 ) -> list[Python]:
-    """Return the newest of each minor version that is supported and is not ours."""
+    """Return the newest of each supported minor version other than ours."""
     newest: dict[tuple[int, ...], Python] = {}
     for one in found:
         minor = one.version[:2]
@@ -110,7 +110,7 @@ def others(
 
 
 def set_up(python: Python) -> Path:
-    """Return the interpreter of its environment, which is made if it is not there."""
+    """Return the interpreter of its environment, creating the environment if necessary."""
     wanted = f"{ROOT}{(ROOT / 'pyproject.toml').read_text(encoding='utf-8')}"
     directory = ENVIRONMENTS / ".".join(map(str, python.version))
     interpreter = directory / "bin" / "python"
@@ -118,17 +118,24 @@ def set_up(python: Python) -> Path:
     if not stamp.exists():
         environment = "-m", "venv", "--clear", "--without-pip", directory
         subprocess.run([python.path, *environment], check=True)
-        # By our own pip: the one that it would bring may be too old for groups.
+        # With our own pip: the bundled one may be too old for dependency groups.
         install = "-m", "pip", "--python", interpreter, "install", "--disable-pip-version-check"
-        what = "--quiet", "--editable", f"{ROOT}[{EXTRA}]", "--group", GROUP
-        subprocess.run([sys.executable, *install, *what], check=True, cwd=ROOT)
+        what = (
+            "--editable",
+            f"{ROOT}[{EXTRA}]",
+            "--editable",
+            f"{ROOT / 'challenge'}",
+            "--group",
+            GROUP,
+        )
+        subprocess.run([sys.executable, *install, "--quiet", *what], check=True, cwd=ROOT)
         stamp.touch()
     return interpreter
 
 
 def start(interpreter: Path, arguments: list[str]) -> subprocess.Popen[str]:
-    """Begin the tests on one of them."""
-    # No cache: the run beside it would write the same files.
+    """Start the tests on one interpreter."""
+    # No cache: runs in parallel would write the same files.
     command = [interpreter, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.Popen(
         command,
@@ -141,10 +148,10 @@ def start(interpreter: Path, arguments: list[str]) -> subprocess.Popen[str]:
 
 
 def report(python: Python, output: str, *, is_fine: bool) -> str:
-    """Return the last line of a run that passed, and all that one said which failed."""
+    """Return the last line of a run that passed, or all output of one that failed."""
     lines = output.strip().splitlines()
-    told = lines[-1:] if is_fine else lines
-    return "\n".join([f"{python}: {'passed' if is_fine else 'FAILED'}", *told])
+    shown = lines[-1:] if is_fine else lines
+    return "\n".join([f"{python}: {'passed' if is_fine else 'FAILED'}", *shown])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What a package index shows: the README, with links and pictures that work outside the repository.
 
-In the repository they are relative. An index shows the text elsewhere, where they would lead to
-nothing, so the build makes them absolute, below `address` in pyproject.toml.
+In the repository they are relative. On an index they would lead nowhere, so the build makes them
+absolute, below `address` in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class CustomMetadataHook(MetadataHookInterface):
     """Found by hatchling under this name."""
 
     def update(self, metadata: dict[str, object]) -> None:
-        """Enter what pyproject.toml declares as dynamic."""
+        """Fill in the fields that pyproject.toml declares as dynamic."""
         address = str(self.config["address"])
         readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": absolute(readme, address)}
@@ -38,14 +38,14 @@ def urls(address: str) -> dict[str, str]:
 
 
 def absolute(page: str, address: str) -> str:
-    """Return the page with every relative link below the address, where a code host shows files."""
+    """Return the page with every relative link made absolute, as a code host serves files."""
 
-    def led(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         target = found["target"]
         if target.startswith(ELSEWHERE):
             return found[0]
-        # A picture is asked for as it is, a page as the host shows it.
+        # Images link to the raw file, pages to the host's view of it.
         kind = "raw" if found["image"] else "blob"
         return f"{found['image']}[{found['text']}]({address}/{kind}/main/{target})"
 
-    return LINK.sub(led, page)
+    return LINK.sub(replaced, page)

@@ -1,4 +1,4 @@
-"""The source of a module as tokens, on every Python alike; what reads it and decides no name."""
+"""The source of a module as tokens, the same on every Python; decides nothing about names."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ END = f"{MARKER}: end"
 
 
 class Unconvertible(Exception):
-    """A source has no sync form; the message continues a sentence that begins with its path."""
+    """The source has no sync form; the message continues a sentence that begins with its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token with text of its own; layout is what lies between two of them."""
+    """A token with its own text; layout is what lies between two of them."""
 
     kind: int
     text: str
     start: int
     end: int
     is_statement: bool = False
-    """It is a statement by itself, which makes a plain string a docstring."""
+    """Whether it is a whole statement, which makes a plain string a docstring."""
 
 
 def tokens_of(source: str) -> list[Token]:
-    """Return all tokens that have text. An f-string is one of them on every Python."""
-    # str.splitlines would also break at form feeds, where tokenize sees no new line.
+    """Return all tokens that have text. An f-string is a single token on every Python."""
+    # str.splitlines would also break at form feeds, which tokenize does not.
     line_starts = [0]
     for line in io.StringIO(source):
         line_starts.append(line_starts[-1] + len(line))
@@ -48,7 +48,7 @@ def tokens_of(source: str) -> list[Token]:
             continue
         if kind != tokenize.COMMENT:
             statement.append(len(found))
-        # Not the end that Python names: 3.12.1 miscounts it after letters beyond ASCII.
+        # Do not use the end that Python reports: 3.12.1 miscounts it after non-ASCII letters.
         start = line_starts[row - 1] + column
         found.append(Token(kind, text, start, start + len(text)))
     return found
@@ -61,7 +61,7 @@ LAYOUT = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
-# From Python 3.12 on; before, no token is of these kinds.
+# From Python 3.12 on; older versions have no such tokens.
 FSTRING_START = getattr(tokenize, "FSTRING_START", None)
 FSTRING_END = getattr(tokenize, "FSTRING_END", None)
 
@@ -99,7 +99,7 @@ def _between(source: str, first: tokenize.TokenInfo, last: tokenize.TokenInfo) -
 
 
 def parsed(source: str, *, complaint: str) -> ast.Module:
-    """Return the tree of a source, or raise with the complaint."""
+    """Return the syntax tree of a source, or raise Unconvertible with the complaint."""
     try:
         return ast.parse(source)
     except SyntaxError as error:
@@ -107,7 +107,7 @@ def parsed(source: str, *, complaint: str) -> ast.Module:
 
 
 def without_async_only(source: str) -> str:
-    """Return the source without the lines that its markers give to asyncio alone."""
+    """Return the source without the lines marked as asyncio only."""
     dropped: set[int] = set()
     begun: int | None = None
     for token in _python_tokens(source):
@@ -130,7 +130,7 @@ def without_async_only(source: str) -> str:
 
 
 def awaitables(tokens: Sequence[Token]) -> set[int]:
-    """Return what stands around the X of each `Awaitable[X]` and `Coroutine[Any, Any, X]`."""
+    """Return the tokens around the X of each `Awaitable[X]` and `Coroutine[Any, Any, X]`."""
     dropped: set[int] = set()
     for index, token in enumerate(tokens[:-1]):
         if token.text not in {"Awaitable", "Coroutine"} or tokens[index + 1].text != "[":
@@ -148,10 +148,10 @@ def awaitables(tokens: Sequence[Token]) -> set[int]:
 
 
 def redundant_parentheses(tokens: Sequence[Token], source: str) -> set[int]:
-    """Return the parentheses of each `(await name(...))`, which need none without the keyword.
+    """Return the parentheses of each `(await name(...))`, which are redundant without `await`.
 
-    The formatter keeps `(name()).attribute` as it is, and a reader of the sync tree would
-    wonder. Whatever is not plainly a name with calls, attributes and subscripts keeps them.
+    The formatter would keep `(name()).attribute`, which would puzzle readers of the sync tree.
+    Anything other than a name with calls, attributes and subscripts keeps its parentheses.
     """
     dropped: set[int] = set()
     for index in range(len(tokens) - 2):
@@ -170,7 +170,7 @@ def redundant_parentheses(tokens: Sequence[Token], source: str) -> set[int]:
 
 
 def _is_callee(tokens: Sequence[Token], index: int) -> bool:
-    """Say whether a parenthesis behind this token would be a call."""
+    """Return whether a parenthesis after this token would be a call."""
     if index < 0:
         return False
     token = tokens[index]

@@ -1,6 +1,6 @@
-"""The sync form of one module: the keywords go, the names change, all else stays as it is.
+"""The sync form of one module: keywords are removed, names change, everything else stays.
 
-`generate_sync.py` says the rules.
+The rules are in `generate_sync.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from python_source import (
 
 
 class SyncForm:
-    """The rules at work. It remembers which of Python's pairs were of use."""
+    """Applies the rules, and remembers which of the pairs in PAIRS were used."""
 
     def __init__(self, *, ours: Collection[str], pairs: Mapping[str, str]) -> None:
         self._ours = ours
@@ -51,7 +51,7 @@ class SyncForm:
 
 
 class _Module:
-    """One module on its way to its sync form."""
+    """One module during its conversion."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -65,7 +65,8 @@ class _Module:
         after_keyword = False
         for index, token in enumerate(tokens):
             gap = source[position : token.start]
-            # The space behind a keyword goes with it. A line break stays, unless it is escaped.
+            # The space after a keyword is removed with it. A line break stays, unless it is
+            # escaped.
             if not after_keyword or "\n" in gap.replace("\\\n", ""):
                 pieces.append(gap)
             after_keyword = token.kind == tokenize.NAME and token.text in {"async", "await"}
@@ -98,7 +99,7 @@ class _Module:
     def _fields(self, body: str, *, raw: bool) -> str:
         """Convert the replacement fields of an f-string.
 
-        Python 3.12 tokenises them and 3.11 does not, so we do it ourselves on every version.
+        Python 3.12 tokenises them and 3.11 does not, so we parse them ourselves on every version.
         """
         pieces: list[str] = []
         position = 0
@@ -120,12 +121,12 @@ class _Module:
         return "".join(pieces)
 
     def _field(self, body: str, start: int) -> tuple[int, str]:
-        """Return where the field ends that begins at `start`, and its sync form."""
+        """Return the end of the field that begins at `start`, and its sync form."""
         position = expression_end(body, start + 1)
-        # Brackets let the expression span lines; parentheses could be taken for redundant ones.
+        # Brackets let the expression span lines; parentheses might be dropped as redundant.
         pieces = ["{", self.code(f"[{body[start + 1 : position]}]")[1:-1]]
         while body[position] != "}":
-            # A conversion, and a format that may hold fields of its own.
+            # A conversion, and a format that may contain fields of its own.
             end, piece = position + 1, body[position]
             if piece == "{":
                 end, piece = self._field(body, position)
@@ -166,7 +167,7 @@ def _without_keywords(code: str) -> str:
 
 
 def _code_lines(lines: Sequence[str]) -> Iterator[bool]:
-    """Say of each line of a docstring whether it is code."""
+    """Yield for each line of a docstring whether it is code."""
     indents = [len(line) - len(line.lstrip()) for line in lines]
     margin = min(
         (i for i, line in zip(indents[1:], lines[1:], strict=True) if line.strip()), default=0

@@ -1,11 +1,11 @@
 """Install the system packages that the tests need, and only those that are missing.
 
-With everything present this calls no other program. Otherwise apt-get installs, as root or
-through `sudo -n`, without questions, without recommended packages, and without starting a
-daemon: for that time a policy-rc.d forbids it, and whatever was there before comes back, also
-after a failure or a signal. Where none of this is possible we stop and say what to install.
+If nothing is missing, this runs no other program. Otherwise apt-get installs, as root or through
+`sudo -n`, without prompts, without recommended packages, and without starting a daemon: meanwhile a
+policy-rc.d forbids it, and the previous policy is restored, even after a failure or a signal. If
+none of this is possible, we stop and list what to install.
 
-Standard library only: this runs before anything else is there.
+Standard library only: this runs before anything else is installed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pathlib import Path
 LIST = Path(__file__).with_name("system_packages.txt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 
-# Servers live here, and an ordinary user's PATH often lacks these.
+# Servers are installed here, and an ordinary user's PATH often lacks these.
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
-# invoke-rc.d asks this script before it starts a service; 101 means "forbidden".
+# invoke-rc.d runs this script before it starts a service; 101 means "forbidden".
 FORBID = """\
 #!/bin/sh
 # Put here by Lockfast's tools/system_packages.py while it installs.
@@ -95,7 +95,7 @@ def read_list(text: str) -> list[tuple[str, str]]:
 
 
 def missing_packages(needed: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the packages whose command is not here, each once."""
+    """Return the packages whose command is missing, each once."""
     missing = (package for command, package in needed if not _is_present(command))
     return list(dict.fromkeys(missing))
 
@@ -113,7 +113,7 @@ def _is_present(command: str) -> bool:
 
 
 def install_through_sudo(packages: Sequence[str], *, policy: Path) -> None:
-    """Let this very program install as root, without asking for a password."""
+    """Run this program again as root through sudo, without asking for a password."""
     if shutil.which("sudo") is None:
         raise CannotInstall("We are not root, and there is no sudo")
     if subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True).returncode:
@@ -124,12 +124,12 @@ def install_through_sudo(packages: Sequence[str], *, policy: Path) -> None:
 
 
 def install(packages: Sequence[str], *, policy: Path) -> None:
-    """Install by apt-get, as root, and start no daemon."""
+    """Install with apt-get, as root, and start no daemon."""
     if shutil.which("apt-get") is None:
         raise CannotInstall("There is no apt-get here")
     with _signals_as_exceptions(), _no_daemon_starts(policy):
         if _run([*APT_GET, "update"]):
-            # One broken repository fails the whole update, and the old lists may well do.
+            # One broken repository fails the whole update, and the old lists may be good enough.
             print("apt-get update failed; trying with the lists at hand.", file=sys.stderr)
         if _run([*APT_GET, "install", "-y", "--no-install-recommends", *packages]):
             raise CannotInstall("apt-get install failed")
@@ -138,7 +138,8 @@ def install(packages: Sequence[str], *, policy: Path) -> None:
 def _run(command: Sequence[str]) -> int:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     process: subprocess.Popen[bytes] | None = None
-    # Signals are held back until it has begun: who is interrupted before knows of none to end.
+    # Block signals until the process has started: an interrupt before `process` is assigned would
+    # leave it running.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         process = subprocess.Popen(
@@ -151,8 +152,8 @@ def _run(command: Sequence[str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return process.wait()
     except BaseException:
-        # Wait for the end of it: a package script that still runs could start its daemon
-        # as soon as the policy is gone.
+        # Wait for its end: a package script that still runs could start its daemon as soon as the
+        # policy is gone.
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -164,15 +165,15 @@ def _run(command: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _no_daemon_starts(policy: Path) -> Iterator[None]:
-    """Forbid the starting of services inside the block.
+    """Forbid starting services inside the block.
 
-    A policy that is there already is moved aside and back: that keeps its content, owner, mode
-    and times, and a link a link. A run that was killed outright is cleaned up by the next.
+    An existing policy is moved aside and back, which keeps its content, owner, mode and times, and
+    keeps a link a link. If a run is killed outright, the next one cleans up.
     """
     aside = policy.with_name(f"{policy.name}.before-lockfast")
     directory = os.open(policy.parent, os.O_RDONLY)
     try:
-        # One at a time, or the first to finish would lift the ban on the others.
+        # One at a time, or the first to finish would lift the ban for the others.
         fcntl.flock(directory, fcntl.LOCK_EX)
         try:
             if not os.path.lexists(aside):
@@ -197,10 +198,10 @@ def _set_aside(policy: Path, aside: Path) -> None:
 
 @contextlib.contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
-    """Leave the block by an exception on a signal that would otherwise end us on the spot."""
+    """Leave the block with an exception on a signal that would otherwise end us immediately."""
 
     def leave(number: int, _frame: object) -> None:
-        # Once is enough: a second one must not interrupt the putting back.
+        # Once is enough: a second signal must not interrupt the restoring.
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)

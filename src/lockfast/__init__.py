@@ -3,8 +3,8 @@
     with lockfast.Locks().lock("nightly-report") as lease:
         write_report(token=lease.token)
 
-A lease and a fencing token, never a bare promise of mutual exclusion; one contract on
-every backend, sync and asyncio.
+What you get is a lease and a fencing token, never a bare promise of mutual exclusion. The contract
+is the same on every backend, sync and asyncio.
 """
 
 import sys
@@ -15,14 +15,12 @@ if sys.version_info < (3, 11):  # noqa: UP036 - before anything that an older Py
 import importlib
 from typing import TYPE_CHECKING
 
-from lockfast._sync.backend import Backend
-from lockfast._sync.lease import Lease
-from lockfast._sync.lock import Lock
-from lockfast._sync.locks import Locks
-from lockfast._sync.many import AllOf
-from lockfast._sync.rwlock import RWLock
-from lockfast._sync.semaphore import Semaphore
-from lockfast._sync.sharded import Sharded, ShardLease
+from lockfast.backends._sync.backend import Backend
+from lockfast.client._sync.all_of import AllOf
+from lockfast.client._sync.lease import Lease
+from lockfast.client._sync.lock import Lock, RWLock, Semaphore
+from lockfast.client._sync.locks import Locks
+from lockfast.client._sync.sharded import Sharded, ShardLease
 from lockfast.errors import (
     AcquireTimeout,
     BackendError,
@@ -76,29 +74,27 @@ from lockfast.model import (
 
 if TYPE_CHECKING:
     from lockfast import observe as observe
-    from lockfast._async.backend import AsyncBackend
-    from lockfast._async.lease import AsyncLease
-    from lockfast._async.lock import AsyncLock
-    from lockfast._async.locks import AsyncLocks
-    from lockfast._async.many import AsyncAllOf
-    from lockfast._async.rwlock import AsyncRWLock
-    from lockfast._async.semaphore import AsyncSemaphore
-    from lockfast._async.sharded import AsyncSharded, AsyncShardLease
+    from lockfast.backends._async.backend import AsyncBackend
+    from lockfast.client._async.all_of import AsyncAllOf
+    from lockfast.client._async.lease import AsyncLease
+    from lockfast.client._async.lock import AsyncLock, AsyncRWLock, AsyncSemaphore
+    from lockfast.client._async.locks import AsyncLocks
+    from lockfast.client._async.sharded import AsyncSharded, AsyncShardLease
 
 __version__ = "0.1.0"
 
-# Imported when they are first asked for: a sync program, and `lockfast run` in a crontab,
-# need not pay for asyncio.
+# These are imported on first use, so that a sync program, or `lockfast run` in a crontab, need not
+# pay for asyncio.
 _ASYNC = {
-    "AsyncBackend": "lockfast._async.backend",
-    "AsyncLease": "lockfast._async.lease",
-    "AsyncLock": "lockfast._async.lock",
-    "AsyncLocks": "lockfast._async.locks",
-    "AsyncAllOf": "lockfast._async.many",
-    "AsyncRWLock": "lockfast._async.rwlock",
-    "AsyncSemaphore": "lockfast._async.semaphore",
-    "AsyncSharded": "lockfast._async.sharded",
-    "AsyncShardLease": "lockfast._async.sharded",
+    "AsyncBackend": "lockfast.backends._async.backend",
+    "AsyncLease": "lockfast.client._async.lease",
+    "AsyncLock": "lockfast.client._async.lock",
+    "AsyncLocks": "lockfast.client._async.locks",
+    "AsyncAllOf": "lockfast.client._async.all_of",
+    "AsyncRWLock": "lockfast.client._async.lock",
+    "AsyncSemaphore": "lockfast.client._async.lock",
+    "AsyncSharded": "lockfast.client._async.sharded",
+    "AsyncShardLease": "lockfast.client._async.sharded",
 }
 
 

@@ -1,7 +1,7 @@
-"""The way in: `lockfast` and `python -m lockfast`.
+"""The entry point of `lockfast` and `python -m lockfast`.
 
-It has to speak before anything is loaded that may be missing, so it imports nothing of
-ours at the top, and is written so that an older Python can still read it.
+It reports a missing requirement before it loads anything that depends on that requirement. So it
+imports nothing of ours at the top, and older Python versions can still parse it.
 """
 
 import sys
@@ -10,7 +10,7 @@ CONFIGURATION = 78
 
 
 def main() -> int:
-    """Run the command line, or say in one line what it needs; return the exit code."""
+    """Run the command line, or print in one line what it needs; return the exit code."""
     complaint = missing()
     if complaint:
         sys.stderr.write(f"lockfast: {complaint}\n")
@@ -21,8 +21,8 @@ def main() -> int:
 
 
 def missing() -> str:
-    """Return what the command line lacks, as a sentence that says how to get it, or ""."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - whoever has an older one should be told
+    """Return a sentence that names what is missing and how to get it, or "" if nothing is."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - an older Python should get the sentence
         have = ".".join(map(str, sys.version_info[:2]))
         return f"needs Python 3.11 or newer, and this is {have}: start it with a newer one"
     from importlib.util import find_spec  # noqa: PLC0415 - not in every older Python

@@ -1,11 +1,11 @@
 """Everything that Lockfast raises.
 
     LockError(Exception)
-    ├── NotAcquired                     contention: somebody else has it
+    ├── NotAcquired                     contention: the lock is held
     │   └── AcquireTimeout(TimeoutError)
-    ├── LeaseLost                       loss: it was ours and may no longer be used
+    ├── LeaseLost                       loss: the lock was ours and may no longer be used
     ├── NotOwner
-    ├── OutcomeUnknown                  ignorance: sent, not answered
+    ├── OutcomeUnknown                  unknown outcome: the request was sent, not answered
     ├── BackendError                    outage
     │   ├── BackendUnavailable
     │   └── BackendMisbehaved
@@ -17,11 +17,11 @@
     ├── LocksClosed(RuntimeError)
     └── ConfigurationError(ValueError)
 
-Contention, loss, ignorance and outage are four branches because the caller does four
+Contention, loss, unknown outcome and outage are four branches because the caller does four
 different things. The driver's own error is always the `__cause__`.
 
-Each can be made from its message alone: so a serializer that keeps no more than that, as JSON in
-Celery, gives back the same class. Fields that it did not keep are empty.
+Each error can be created from its message alone, so a serializer that keeps only the message (JSON
+in Celery, for example) restores the same class. Fields that the serializer did not keep are empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast.model import Closing, Holder
+    from lockfast.model import Closing, Held, Holder
 
 __all__ = [
     "AcquireTimeout",
@@ -53,11 +53,11 @@ __all__ = [
 ]
 
 DISTRIBUTION = "lockfast"
-"""The name that pip knows; every message that says what to install takes it from here."""
+"""The name on PyPI; every message that says what to install uses it."""
 
 
 def pip_install(extra: str) -> str:
-    """Return the command that installs what an extra brings, quoted for every platform's shell."""
+    """Return the command that installs an extra, quoted for every platform's shell."""
     return f'pip install "{DISTRIBUTION}[{extra}]"'
 
 
@@ -69,7 +69,7 @@ def _restore(cls: type[LockError], message: str, state: dict[str, object]) -> Lo
 
 
 class LockError(Exception):
-    """The root of all errors of Lockfast; `name` is the lock it speaks of, if any."""
+    """Base class of all Lockfast errors; `name` is the lock concerned, if any."""
 
     exit_code: ClassVar[int] = 70
     http_status: ClassVar[int] = 500
@@ -79,21 +79,21 @@ class LockError(Exception):
         self.name = name
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The constructors take keywords, which Exception's own pickling cannot repeat.
+        # The constructors take keyword arguments, which Exception's own pickling cannot repeat.
         return _restore, (type(self), str(self), dict(self.__dict__))
 
     def about(self, name: str) -> Self:
-        """Return this error with the lock's name filled in, if nobody said it yet."""
+        """Return this error with the lock's name filled in, unless it already has one."""
         if self.name is None:
             self.name = name
         return self
 
 
 class NotAcquired(LockError):
-    """Somebody else holds the name; nothing of ours is left behind.
+    """The lock was not free; the attempt left nothing behind in the store.
 
-    `holders` and `place` tell what the store last said of the line at the door; `closing`,
-    what nobody holds and min_hold or lock_delay keeps closed.
+    `holders` and `place` are what the store last reported. `closing` is the share of the capacity
+    that nobody holds but that min_hold or lock_delay still keeps closed.
     """
 
     exit_code = 75
@@ -115,7 +115,7 @@ class NotAcquired(LockError):
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
-    """The timeout passed before it was our turn; `waited` is how long we stood in line."""
+    """The timeout passed before our turn came; `waited` is the time in line, in seconds."""
 
     def __init__(
         self,
@@ -131,12 +131,60 @@ class AcquireTimeout(NotAcquired, TimeoutError):
         self.waited = waited
 
 
+def acquire_timeout(name: str, held: Held, *, waited: float) -> AcquireTimeout:
+    """Return the error for an acquire that gave up after the store's last reply."""
+    has_waited = waited >= 0.05  # noqa: PLR2004
+    begun = f"not acquired in {waited:.1f} s:" if has_waited else "is"
+    return AcquireTimeout(
+        f"{name!r} {begun} {held_text(held)}",
+        name=name,
+        waited=waited,
+        holders=held.holders,
+        place=held.place,
+        closing=held.closing,
+    )
+
+
+def shards_timeout(
+    name: str, last: AcquireTimeout, *, shards: int, waited: float
+) -> AcquireTimeout:
+    """Return the error for an acquire that found no free shard of a sharded lock.
+
+    `last` is the error of one of the shards.
+    """
+    return AcquireTimeout(
+        f"none of the {shards} shards of {name!r} was free: {last}",
+        name=name,
+        waited=waited,
+        holders=last.holders,
+        place=last.place,
+        closing=last.closing,
+    )
+
+
+def held_text(held: Held) -> str:
+    """Return a phrase that names the holders, what keeps the name closed, and our place in line."""
+    facts = []
+    if held.holders:
+        first = held.holders[0]
+        more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
+        token = "" if first.token is None else f", token {first.token}"
+        facts.append(f"held by {first.owner} for {first.age:.1f} s{token}{more}")
+    if held.closing:
+        last = max(held.closing, key=lambda one: one.remaining)
+        facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")
+    facts = facts or ["held"]  # the store did not say by whom
+    if held.place is not None:
+        facts.append(f"number {held.place} in line")
+    return "; ".join(facts)
+
+
 class LeaseLost(LockError):
     """The lock stopped being ours while we were still using it.
 
-    Stop touching the protected resource. `token` tells the resource which writes were
-    ours; anything it accepts from now on must carry a larger one. `reason` is one of
-    expired, taken, session_ended, broken, max_hold, closed, forked.
+    Stop touching the protected resource. `token` identifies our writes; the resource must accept
+    only larger tokens from now on. `reason` is one of expired, taken, session_ended, broken,
+    max_hold, closed, forked.
     """
 
     exit_code = 73
@@ -151,8 +199,8 @@ class LeaseLost(LockError):
         reason: str = "",
         hint: str = "",
     ) -> None:
-        said = _REASONS.get(reason, reason) + (f"; {hint}" if hint else "")
-        super().__init__(message or f"lease on {name!r} lost: {said}", name=name)
+        explanation = _REASONS.get(reason, reason) + (f"; {hint}" if hint else "")
+        super().__init__(message or f"lease on {name!r} lost: {explanation}", name=name)
         self.token = token
         self.reason = reason
 
@@ -169,17 +217,17 @@ _REASONS = {
 
 
 class NotOwner(LockError):
-    """Release or renewal by somebody who does not hold the lock; nothing was changed."""
+    """A caller that does not hold the lock tried to release or renew it; nothing was changed."""
 
     exit_code = 70
     http_status = 409
 
 
 class OutcomeUnknown(LockError):
-    """A request was sent and not answered: the store may have done it or not.
+    """A request was sent and not answered, so the store may or may not have carried it out.
 
-    `claim` is the id under which the store may know us. After a failed acquire the
-    withdrawal of that claim goes on in the background; its ttl ends it in any case.
+    `claim` is the claim id that the store may have recorded. After a failed acquire, the claim is
+    withdrawn in the background; if the withdrawal fails too, the claim ends with its ttl.
     """
 
     exit_code = 70
@@ -191,18 +239,18 @@ class OutcomeUnknown(LockError):
 
 
 class BackendError(LockError):
-    """The store, or the way to it, failed; `__cause__` is the driver's own error."""
+    """The store, or the connection to it, failed; `__cause__` is the driver's own error."""
 
     exit_code = 69
     http_status = 503
 
 
 class BackendUnavailable(BackendError):
-    """The store could not be reached, and did nothing of what was asked: retry freely."""
+    """The store could not be reached and did nothing, so it is safe to retry."""
 
 
 class BackendMisbehaved(BackendError):
-    """The store answered what it must never answer: a defect, or damaged data."""
+    """The store gave a reply that is never valid, because of a defect or of damaged data."""
 
     exit_code = 70
     http_status = 502
@@ -216,7 +264,7 @@ class Stale(LockError):
 
 
 class StaleToken(Stale):
-    """The resource has seen a larger token (`seen`) than ours (`token`): the lease is over."""
+    """The resource has seen a larger token (`seen`) than ours (`token`), so our lease has ended."""
 
     def __init__(
         self, message: str, *, name: str | None = None, token: int = 0, seen: int = 0
@@ -227,7 +275,7 @@ class StaleToken(Stale):
 
 
 class StaleRow(Stale):
-    """The row was changed since it was read; `current` is the row as it is now, None if gone."""
+    """The row has changed since it was read; `current` is the row as it is now, None if deleted."""
 
     def __init__(self, message: str, *, name: str | None = None, current: object = None) -> None:
         super().__init__(message, name=name)
@@ -235,10 +283,10 @@ class StaleRow(Stale):
 
 
 class WouldDeadlock(LockError, RuntimeError):
-    """Waiting here could never end: the caller holds what it would wait for.
+    """Waiting would never end, because the caller holds the lock itself or is part of a cycle.
 
-    Or it holds what somebody waits for whom it would wait for: then `cycle` has the names, the
-    one that was asked for first.
+    In a cycle, the caller would wait for a holder that itself waits for one of the caller's locks.
+    `cycle` then lists the names, starting with the requested one.
     """
 
     http_status = 409
@@ -249,21 +297,21 @@ class WouldDeadlock(LockError, RuntimeError):
 
 
 class TokenUnavailable(LockError):
-    """There is no token that fences: the backend has none, or the lease is shared."""
+    """No fencing token is available, because the backend has none or the lease is shared."""
 
     exit_code = 78
     http_status = 501
 
 
 class LocksClosed(LockError, RuntimeError):
-    """The client was closed; make a new one."""
+    """The client was closed; create a new one."""
 
     http_status = 503
 
 
 class ConfigurationError(LockError, ValueError):
-    """A value that Lockfast cannot work with; the message says what it accepts."""
+    """A setting that Lockfast cannot work with; the message says what is accepted."""
 
-    # 500: a wrong password or address is the service's mistake, not that of its client.
+    # 500, because a wrong password or address is the service's mistake, not its client's.
     exit_code = 78
     http_status = 500

@@ -1,8 +1,8 @@
-"""What a client tells of its leases, as it happens: frozen values.
+"""The events that a client reports about its leases as they happen; all are frozen values.
 
-Each acquire ends in one of Acquired, TimedOut, Skipped and Withdrawn; Waiting comes before, if it
-had to stand in line. Each Acquired is followed by one of Released, Detached and Lost, with the
-same claim. What else there is tells how a lease fares in between, and how the store does.
+Each acquire ends in one of Acquired, TimedOut, Skipped and Withdrawn, preceded by Waiting if it had
+to wait in line. Each Acquired is followed by one of Released, Detached and Lost, with the same
+claim. The other events report the state of a lease in between, and the state of the store.
 """
 
 from __future__ import annotations
@@ -12,34 +12,36 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["lock", "read", "write", "semaphore"]
-"""What was asked for. A semaphore of one permit is a lock."""
+"""The kind of lock requested. A semaphore with one permit is a lock."""
 
 LossReason: TypeAlias = Literal[
     "expired", "taken", "session_ended", "broken", "max_hold", "closed", "forked"
 ]
-"""Why a lease was lost: as `LeaseLost.reason`."""
+"""Why a lease was lost; the same values as `LeaseLost.reason`."""
 
 WithdrawalReason: TypeAlias = Literal[
     "cancelled", "closed", "deadlock", "refused", "replaced", "store_error"
 ]
-"""Why an acquire ended with neither a lease nor a timeout. Replaced: the same acquire goes on with
-a new claim, because the store had forgotten this one, or another shard is free or moves on."""
+"""Why an acquire ended with neither a lease nor a timeout. "replaced" means that the same acquire
+continues with a new claim, because the store had forgotten this one, or because another shard is
+free or its line moves while ours does not."""
 
 StoreRequest: TypeAlias = Literal["acquire", "renew", "release", "withdraw"]
-"""What the store was asked to do."""
+"""The request that was sent to the store."""
 
 StoreTrouble: TypeAlias = Literal["unavailable", "unknown", "refused", "misbehaved"]
-"""What became of a request: nothing was done; it was sent and not answered; the store said no;
-the answer made no sense."""
+"""How a request failed: "unavailable" means that nothing was done, "unknown" that the request was
+sent and not answered, "refused" that the store said no, and "misbehaved" that the reply made no
+sense."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a lease; `owner` is this process's owner, for people.
+    """Something that happened to a lease; `owner` is this process's owner, for display.
 
-    `token` is None before there is one, and where the store has none. `store` is the kind of
-    store ("redis"), `claim` the id by which the events of one acquire belong together, and `at`
-    when it happened, in seconds since 1970 by this machine's clock.
+    `token` is None until a token is granted, and on a store that has no tokens. `store` is the kind
+    of store ("redis"), `claim` is the id shared by all events of one acquire, and `at` is the time
+    of the event, in seconds since 1970 by this machine's clock.
     """
 
     name: str
@@ -52,12 +54,12 @@ class Event:
 
 
 Hook: TypeAlias = Callable[[Event], Any]
-"""What is called with each event; in asyncio it may be an `async def`."""
+"""A function that is called with each event; in asyncio it may be an `async def`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """An acquire stands in line now; its `place` is 1 for the next, None where there is no line."""
+    """An acquire now waits; `place` is 1 at the front of the line, None where there is no line."""
 
     place: int | None
 
@@ -73,7 +75,7 @@ class Acquired(Event):
 
 @dataclass(frozen=True, slots=True)
 class TimedOut(Event):
-    """An acquire gave up after `waited` seconds, when it had this `place` in line."""
+    """An acquire gave up after `waited` seconds, at this `place` in line."""
 
     waited: float
     place: int | None = None
@@ -81,7 +83,7 @@ class TimedOut(Event):
 
 @dataclass(frozen=True, slots=True)
 class Skipped(Event):
-    """Somebody else held it, and the caller did not mean to wait."""
+    """The lock was held, and the caller did not want to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +117,10 @@ class SafeAgain(Event):
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """A lease may no longer be acted upon; it was held for `held` seconds.
+    """A lease may no longer be used; it was held for `held` seconds.
 
-    `cause` says for people why it expired, as far as is known: the process or the event loop did
-    not run, or the store did not answer, and for how long.
+    `cause` explains why it expired, for display, as far as is known: the process or the event loop
+    did not run, or the store did not answer, and for how long.
     """
 
     reason: LossReason
@@ -128,9 +130,9 @@ class Lost(Event):
 
 @dataclass(frozen=True, slots=True)
 class Released(Event):
-    """A lease ended by its holder's will after `held` seconds.
+    """A lease was ended by its holder after `held` seconds.
 
-    Where the store did not answer, its release goes on in the background.
+    If the store did not answer, the release continues in the background.
     """
 
     held: float
@@ -138,16 +140,16 @@ class Released(Event):
 
 @dataclass(frozen=True, slots=True)
 class Detached(Event):
-    """A lease was handed over after `held` seconds, for `locks.adopt` to take it up elsewhere."""
+    """A lease was detached after `held` seconds, to be adopted elsewhere with `locks.adopt`."""
 
     held: float
 
 
 @dataclass(frozen=True, slots=True)
 class StoreError(Event):
-    """A request to the store failed; `message` is for people.
+    """A request to the store failed; `message` is for display.
 
-    `name` is empty where it was about several leases.
+    `name` is empty if the request concerned several leases.
     """
 
     request: StoreRequest

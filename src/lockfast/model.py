@@ -1,9 +1,9 @@
-"""The facts that pass between the layers: frozen values, no behaviour that acts.
+"""The values that pass between the layers; none of them has side effects.
 
-For each name there is a line of claims, in order of arrival, and a door of a certain
-capacity. A claim asks; a grant or a held answers; a lease (in the shell) lives on it. Nobody
-changes these three either, but they are made at every acquire, and Python takes six times as
-long to make what is frozen: so type checkers alone watch over them.
+Each name has a door of a certain capacity and a line of claims, in order of arrival. A claim is
+answered by a grant or a held; a lease (in the client) is built on a grant. Claim, Grant and Held
+are never changed either, but they are created at every acquire, and a frozen dataclass takes Python
+six times as long to create. So only type checkers treat these three as frozen.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ T = TypeVar("T")
 ALL = 2**31 - 1
 """The capacity of a read-write lock, and the weight of its writer."""
 
+FOREVER = float("inf")
+"""A time that never comes, on every clock."""
+
 
 @dataclass_transform(frozen_default=True)
 def frozen_to_checkers(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]:
-    """Make a value of a class; see above."""
+    """Return a decorator for a dataclass that only type checkers treat as frozen."""
     return dataclass(slots=True, unsafe_hash=True, kw_only=kw_only)
 
 
 def printable(text: str) -> str:
-    """Return the text with everything escaped that a terminal or a log would obey.
+    """Return the text with every character escaped that a terminal or a log would interpret.
 
-    Names and labels come from other programs: a line break or an escape sequence in one must
-    not forge an entry in somebody's log, nor reach a screen.
+    Names and labels come from other programs, and a line break or an escape sequence in them must
+    not forge a log entry or reach a terminal.
     """
     if text.isprintable():
         return text
@@ -45,11 +48,11 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who asks, for people: never used to decide who may release.
+    """Who made a claim, for display only; an `Owner` never decides who may release a lock.
 
-    As text it is one line that is safe to show; the fields are what the other one said. `asker`
-    tells this thread or task of this client from all others that hold or wait at the same time;
-    empty where an older version wrote it down.
+    `str()` gives one line that is safe to display; the fields are unescaped, as the other process
+    wrote them. `asker` distinguishes this thread or task of this client from all others that hold
+    or wait at the same time; it is empty in records of older versions.
     """
 
     host: str
@@ -59,17 +62,17 @@ class Owner:
     asker: str = ""
 
     def __str__(self) -> str:
-        pid = f" pid {self.pid}" if self.pid else ""  # 0 where the stored text is not ours
+        pid = f" pid {self.pid}" if self.pid else ""  # 0 if the stored text is not ours
         label = f" ({self.label})" if self.label else ""
         return printable(f"{self.host}{pid}{label}")
 
     def to_text(self) -> str:
-        """Return the form that stores keep."""
-        return in_context(self.stem, self.context, self.asker)
+        """Return the text that stores keep for this owner."""
+        return owner_in_context(self.stem, self.context, self.asker)
 
     @property
     def stem(self) -> str:
-        """What the stored form begins with, whichever thread or task it is for."""
+        """The start of the stored form, which is the same for every thread and task."""
         return (
             f'{{"host": {json_string(self.host)}, "pid": {self.pid}, '
             f'"label": {json_string(self.label)}, "context": '
@@ -77,7 +80,7 @@ class Owner:
 
     @classmethod
     def from_text(cls, text: str) -> Owner:
-        """Read the stored form; what is not ours becomes a label, so that it can be shown."""
+        """Parse the stored form; text that is not ours becomes a label, so that it can be shown."""
         try:
             fields = json.loads(text)
             return cls(
@@ -91,8 +94,8 @@ class Owner:
             return cls(host="unknown", pid=0, label=text[:80])
 
 
-def in_context(stem: str, context: str, asker: str = "") -> str:
-    """Return the stored form of an owner, by its stem, in one of its threads or tasks."""
+def owner_in_context(stem: str, context: str, asker: str = "") -> str:
+    """Return the owner to store for one thread or task; all of them share the JSON `stem`."""
     more = f', "asker": {json_string(asker)}' if asker else ""
     return f"{stem}{json_string(context)}{more}}}"
 
@@ -119,15 +122,15 @@ class Claim:
 
     @property
     def exclusive(self) -> bool:
-        """Whether nobody else is admitted beside this claim."""
+        """Whether this claim leaves no capacity for another one beside it."""
         return self.weight >= self.capacity
 
 
 class Window(NamedTuple):
-    """For how long a grant is kept that no request of ours asked for, unless it is renewed.
+    """How long a grant made by another client's release lasts unless it is renewed.
 
-    Counted from `since`, on the client's clock. Until a renewal is answered the hold is trusted
-    for the window or for the ttl, whichever ends first.
+    The window counts from `since`, on the client's clock. Until a renewal is answered, the hold is
+    trusted for the window or for the ttl, whichever ends first.
     """
 
     since: float
@@ -136,12 +139,13 @@ class Window(NamedTuple):
 
 @frozen_to_checkers()
 class Grant:
-    """The store's yes. `token` is None only where the backend has no tokens.
+    """The store's yes. `token` is None only if the backend has no tokens.
 
-    With a `window` it was given by somebody else's release, and lasts so long at first. Where a
-    session carries it the ttl is `counted_from` what proves that, on the client's clock; where
-    the request waited for a connection, from when it got one. None where the request itself set
-    the store's deadline, and was sent at once.
+    A grant with a `window` was made by another client's release, and at first lasts only as long as
+    the window. `counted_from` is the start of the ttl, on the client's clock. For a session, that
+    is when the request was sent that proves the session alive; for a request that waited for a
+    connection, it is when the request got one. `counted_from` is None if the request itself set the
+    store's deadline and was sent at once.
     """
 
     claim: Claim
@@ -152,9 +156,10 @@ class Grant:
 
 
 class RevisionGuard(NamedTuple):
-    """What a transaction of one's own has to compare, so that it is done only under a lease.
+    """The comparison with which your own transaction commits only under the lease.
 
-    The key was created at this revision, and is still there. On etcd the target is `CREATE`.
+    The transaction must require that the key still exists and was created at this revision. In etcd
+    the compare target is `CREATE`.
     """
 
     key: bytes
@@ -163,10 +168,10 @@ class RevisionGuard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One who has been admitted, as the store sees it.
+    """One admitted claim, as the store sees it.
 
-    It holds for `age` seconds now. `hold` is what a sequencer knows it by, see
-    `core.sequencing.hold_of`; an inspection tells it.
+    The claim has held the name for `age` seconds. `hold` is the id by which a sequencer recognises
+    the hold (see `core.lease_text.hold_of`); only an inspection sets it.
     """
 
     owner: Owner
@@ -179,7 +184,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """One who stands in line, for `age` seconds now."""
+    """One claim in line, waiting for `age` seconds so far."""
 
     owner: Owner
     weight: int
@@ -189,9 +194,9 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What nobody holds any more and nobody else gets yet: by min_hold or lock_delay.
+    """Capacity that nobody holds but that min_hold or lock_delay keeps closed.
 
-    `owner` is who had it last; it opens in `remaining` seconds.
+    `owner` is the last holder; the capacity is free again in `remaining` seconds.
     """
 
     owner: Owner
@@ -201,7 +206,7 @@ class Closing:
 
 @frozen_to_checkers()
 class Held:
-    """The store's no: by whom it is held, our place in line, when asking again may help.
+    """The store's no, with the holders of the name, our place in line, and when to ask again.
 
     `place` is None for a claim that does not queue.
     """
@@ -212,7 +217,7 @@ class Held:
     closing: tuple[Closing, ...] = ()
 
     def after(self, seconds: float) -> Held:
-        """Return the same answer as it reads so much later."""
+        """Return this reply as it would read `seconds` later."""
         holders = tuple(replace(one, age=one.age + seconds) for one in self.holders)
         closing = tuple(
             replace(one, remaining=one.remaining - seconds)
@@ -223,7 +228,7 @@ class Held:
 
 
 class Renewal(enum.Enum):
-    """What became of a renewal. BROKEN is LOST by an operator's hand."""
+    """The outcome of a renewal. BROKEN means lost because an operator broke the lock."""
 
     RENEWED = "renewed"
     LOST = "lost"
@@ -233,14 +238,14 @@ class Renewal(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """RENEWED by the session that carries the claim: the ttl counts from what proves that one."""
+    """RENEWED through a session; `counted_from` is the start of the ttl, as in `Grant`."""
 
     counted_from: float
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the store says of one name; it may be stale when it is read."""
+    """What the store reports about one name; it may be stale by the time it is read."""
 
     name: str
     capacity: int
@@ -251,20 +256,20 @@ class Inspection:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether somebody holds or waits, or the name stays closed after somebody who did."""
+        """Whether the name is held or waited for, or still closed after a past hold."""
         return bool(self.holders or self.line or self.closing)
 
     @property
     def closed_for(self) -> float:
-        """For how many seconds more all or some of it stays closed, though nobody holds that."""
+        """Seconds until all the capacity that nobody holds is open again."""
         return max((one.remaining for one in self.closing), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """How many are at a name's door: inside, or in line; and the last token that was given.
+    """The number of claims at a name's door, holding or in line, and the last token granted.
 
-    A hint for who may choose among names. From some number on it may be too small.
+    This is a hint for choosing among names. The reported number may be too low if it is large.
     """
 
     number: int
@@ -272,7 +277,7 @@ class Crowd:
 
 
 class TokenQuality(enum.StrEnum):
-    """How far a token can be trusted never to go back."""
+    """How reliably the tokens of a name only ever grow."""
 
     NONE = "none"
     PROCESS = "process"
@@ -282,60 +287,8 @@ class TokenQuality(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """How what a store granted lives in it, and what a client has to do because of that.
-
-    Parts of the ttl count from where the ttl counts: from the request that set the store's
-    deadline, or from what proves the session.
-    """
-
-    renewed_after: float
-    """The part of the ttl after which the next renewal is due."""
-    at_risk_for: float
-    """The last part of the ttl: what is well never reaches it."""
-    ends_by_itself: bool
-    """Whether the store forgets a hold that nobody renews, though its client lives on."""
-    is_proven: bool
-    """Whether a grant and a renewal say from when they count; elsewhere it is the request."""
-    has_own_ttl: bool
-    """Whether each lock may have another ttl than its client."""
-    lost_as: Literal["taken", "session_ended"]
-    """Why a lease is lost that the store does not know any more."""
-    outlives_a_crash: str
-    """Until when a holder that crashed keeps others out, for people."""
-
-
-BY_TTL = Life(
-    renewed_after=1 / 3,  # two renewals may go unanswered before trust ends
-    at_risk_for=1 / 3,
-    ends_by_itself=True,
-    is_proven=False,
-    has_own_ttl=True,
-    lost_as="taken",
-    outlives_a_crash="its ttl has run out",
-)
-BY_SESSION = Life(
-    # A session may be proven by the last heartbeat but one: a third more of the ttl is gone.
-    renewed_after=2 / 3,
-    at_risk_for=1 / 6,
-    ends_by_itself=False,
-    is_proven=True,
-    has_own_ttl=False,
-    lost_as="session_ended",
-    outlives_a_crash="its session has ended: a full ttl, after an election if there is one",
-)
-BY_PROMPT_SESSION = replace(
-    BY_SESSION,
-    # The last heartbeat has proven it: as much is gone as of a lease that was renewed then.
-    renewed_after=BY_TTL.renewed_after,
-    at_risk_for=BY_TTL.at_risk_for,
-    outlives_a_crash="its session has ended, an election and a full ttl, and a full ttl after that",
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend declares; the contract holds it to exactly this."""
+    """What a backend declares; the contract tests hold it to exactly this."""
 
     fair: bool
     shared: bool
@@ -347,14 +300,8 @@ class Capabilities:
     hands_over: bool = False
     sequencers: bool = False
     proves_at_once: bool = False
-    """Whether a session is proven from when its last heartbeat was sent, or the one before."""
-
-    @property
-    def life(self) -> Life:
-        """What `ends_by` means for a client."""
-        if self.ends_by == "ttl":
-            return BY_TTL
-        return BY_PROMPT_SESSION if self.proves_at_once else BY_SESSION
+    """Whether a keep-alive proves its session alive from the time it was sent; otherwise it only
+    proves the contact before it."""
 
     @property
     def has_tokens(self) -> bool:
@@ -374,7 +321,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The tables that a store keeps locks in, and the statements that make and drop them."""
+    """The tables in which a store keeps locks, and the statements that create and drop them."""
 
     tables: tuple[str, ...]
     made_by: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Every default, and what is accepted: one place, so that all errors sound alike."""
+"""All defaults and accepted values, in one place so that all errors read alike."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_SHARDS: Final = 1000
 
 
 class Unset(enum.Enum):
-    """The type of UNSET: an argument that was not given, where None means something."""
+    """The type of UNSET, which marks an argument that was not given where None has a meaning."""
 
     UNSET = enum.auto()
 
@@ -39,48 +39,48 @@ UNSET: Final = Unset.UNSET
 
 
 class LockKeywords(TypedDict, total=False):
-    """The keywords of `lock()` and its kin: what an editor shows of each."""
+    """The keywords of `lock()` and similar methods; editors show these texts."""
 
     ttl: float | None
-    """How long the store keeps the lock without a renewal, in seconds: if its holder dies, it is
-    free after that. None is the ttl of the client."""
+    """How long the store keeps the lock without a renewal, in seconds. If the holder dies, the lock
+    is free after that time. None means the client's ttl."""
     timeout: float | None
-    """How long to wait for the lock, in seconds: None waits for ever, 0 tries once."""
+    """How long to wait for the lock, in seconds. None waits for ever, 0 tries once."""
     renew: bool
-    """Whether the lease is renewed in the background for as long as it is held."""
+    """Whether the lease is renewed in the background while it is held."""
     reentrant: bool
-    """Whether the thread or task that holds the lock may enter it again; if not, that raises
-    WouldDeadlock."""
+    """Whether the thread or task that holds the lock may acquire it again. If not, acquiring it
+    again raises WouldDeadlock."""
     owner: str | None
     """The name of an owner that may hold the lock several times, in several processes."""
     max_hold: float | None
-    """After how many seconds the lease is lost, however well it is renewed; None is never."""
+    """The lease is lost after this many seconds, even if it is renewed; None means never."""
     min_hold: float
-    """For how many seconds after it was granted the lock stays closed, released or not."""
+    """The lock stays closed for this many seconds after it was granted, released or not."""
     lock_delay: float
-    """For how many seconds the lock stays closed after a holder that failed."""
+    """The lock stays closed for this many seconds after a holder failed."""
     on_lost: Callable[[Any], None] | None
-    """Is called with the lease when that is lost."""
+    """Called with the lease when it is lost."""
 
 
 class NoKeywords(TypedDict):
-    """No keyword at all: for type checkers; whoever gives one is told what it is called here."""
+    """No keywords, for type checkers; at run time, an unknown keyword is refused with a hint."""
 
 
 class AdoptKeywords(TypedDict, total=False):
-    """The keywords of `adopt()`: all else came with the lease."""
+    """The keywords of `adopt()`; all other options come with the lease."""
 
     renew: bool
-    """Whether the lease is renewed in the background for as long as it is held."""
+    """Whether the lease is renewed in the background while it is held."""
     max_hold: float | None
-    """After how many seconds the lease is lost, however well it is renewed; None is never."""
+    """The lease is lost after this many seconds, even if it is renewed; None means never."""
     on_lost: Callable[[Any], None] | None
-    """Is called with the lease when that is lost."""
+    """Called with the lease when it is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockOptions:
-    """What a caller may choose for one lock."""
+    """The options of one lock."""
 
     ttl: float = DEFAULT_TTL
     timeout: float | None = None
@@ -101,24 +101,25 @@ class LockOptions:
         if self.max_hold is not None and _seconds("max_hold", self.max_hold) <= 0:
             raise ConfigurationError(f"max_hold={self.max_hold!r}: a time above 0 s, or None")
         for option in ("min_hold", "lock_delay"):
-            _checked_closing(option, getattr(self, option))
+            _checked_closed_time(option, getattr(self, option))
         if self.on_lost is not None and not callable(self.on_lost):
             raise TypeError(f"on_lost is called with the lease: {self.on_lost!r} is not callable")
 
 
 def lock_options(given: LockKeywords, *, ttl: float) -> LockOptions:
-    """Return the options of one lock, whose client's ttl is this one."""
+    """Return the options of one lock; `ttl` is the client's, for a lock that sets none."""
     if "on_lost" in given:
-        return _lock_options(given, ttl)  # not kept: a hook would live as long
+        return _lock_options(given, ttl)  # not cached, because the cache would keep the hook alive
     try:
-        return _known_lock_options(ttl, **given)
+        return _cached_lock_options(ttl, **given)
     except TypeError:
-        return _lock_options(given, ttl)  # what cannot be hashed is refused, by its name
+        return _lock_options(given, ttl)  # a value is not hashable; the check refuses it by name
 
 
-# The same few again and again: checked once. By type too, for True equals 1 and is no number here.
+# Programs repeat the same few options, so each combination is checked once. `typed` keeps True
+# apart from 1, which it equals, because True is not accepted as a number.
 @lru_cache(maxsize=64, typed=True)
-def _known_lock_options(client_ttl: float, **given: Unpack[LockKeywords]) -> LockOptions:
+def _cached_lock_options(client_ttl: float, **given: Unpack[LockKeywords]) -> LockOptions:
     return _lock_options(given, client_ttl)
 
 
@@ -131,14 +132,14 @@ def _lock_options(given: LockKeywords, client_ttl: float) -> LockOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What a caller may choose for one client, whichever way it is made."""
+    """The options of one client, however it is created."""
 
     ttl: float = DEFAULT_TTL
     label: str | None = None
     request_timeout: float = DEFAULT_REQUEST_TIMEOUT
     on_event: Hook | Sequence[Hook] | None = None
     clock: Any
-    """A Clock, whose layer stands on this one."""
+    """A Clock. It is typed as Any because the layer of Clock is above this one."""
 
     def __post_init__(self) -> None:
         checked_request_timeout(self.request_timeout)
@@ -150,7 +151,7 @@ class ClientOptions:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """Who is called with each event, one or several."""
+        """The functions that are called with each event."""
         if self.on_event is None:
             return ()
         if isinstance(self.on_event, list | tuple) and not callable(self.on_event):
@@ -158,15 +159,15 @@ class ClientOptions:
         return (cast("Hook", self.on_event),)
 
     def for_locks(self, *, shortest_ttl: float) -> LockOptions:
-        """Return what its locks begin with.
+        """Return the default options of the client's locks.
 
-        The ttl is checked here, since the refusal names the shortest that the store keeps.
+        The ttl is checked here, since the error names the store's minimum.
         """
         return LockOptions(ttl=checked_ttl(self.ttl, minimum=shortest_ttl))
 
 
 def checked_ttl(ttl: float, *, minimum: float = 0.0) -> float:
-    """Return the ttl, or say the accepted range; one that looks like milliseconds is warned of."""
+    """Return the ttl; raise if it is out of range, warn if it looks like milliseconds."""
     if _is_outside(_number("ttl", ttl), above=0.0, at_most=LONGEST_TTL) or ttl < minimum:
         low = f"at least {minimum:g} s" if minimum else "more than 0 s"
         raise ConfigurationError(
@@ -178,12 +179,13 @@ def checked_ttl(ttl: float, *, minimum: float = 0.0) -> float:
 
 
 _MILLISECONDS = 5000
-"""From here on a round number of seconds that is no number of hours was hardly meant as one."""
+"""From this ttl on, a multiple of 1000 that is not a whole number of hours was probably meant as
+milliseconds."""
 
 
 @functools.cache
 def _warn_of_milliseconds(ttl: float) -> None:
-    """Warn of it once in a process: a lock is made again and again."""
+    """Warn once per process and ttl, since programs create the same lock repeatedly."""
     logging.getLogger("lockfast").warning(
         "ttl=%g is %.1f hours: if its holder dies, the lock stays closed for so long. A ttl is in "
         "seconds; if milliseconds were meant, write ttl=%g",
@@ -193,8 +195,8 @@ def _warn_of_milliseconds(ttl: float) -> None:
     )
 
 
-def _checked_closing(option: str, seconds: float) -> None:
-    # A store has to count to the end of it; what it cannot count it cannot end either.
+def _checked_closed_time(option: str, seconds: float) -> None:
+    # The store has to time the end of this period, so it must be a time that the store can count.
     if not 0 <= _number(option, seconds) <= LONGEST_TTL:
         raise ConfigurationError(
             f"{option}={seconds!r}: 0 s to {LONGEST_TTL:g} s (a week) is accepted"
@@ -202,7 +204,7 @@ def _checked_closing(option: str, seconds: float) -> None:
 
 
 def checked_timeout(timeout: float | None) -> float | None:
-    """Return the timeout, or say what None and 0 mean."""
+    """Return the timeout; if it is invalid, the error says what None and 0 mean."""
     if timeout is not None and _is_outside(_number("timeout", timeout), above=-1e-300):
         raise ConfigurationError(
             f"timeout={timeout!r}: None waits for ever, 0 tries once, more waits that many seconds"
@@ -211,7 +213,7 @@ def checked_timeout(timeout: float | None) -> float | None:
 
 
 def checked_request_timeout(seconds: float) -> float:
-    """Return how long one request may take, or refuse it."""
+    """Return the request timeout; raise if it is out of range."""
     if _is_outside(_number("request_timeout", seconds), above=0.0, at_most=3600.0):
         raise ConfigurationError(
             f"request_timeout={seconds!r}: more than 0 s and at most 3600 s is accepted"
@@ -220,32 +222,35 @@ def checked_request_timeout(seconds: float) -> float:
 
 
 def checked_capacity(capacity: int) -> int:
-    """Return a semaphore's capacity, or refuse it."""
-    return _whole("capacity", capacity, LARGEST_CAPACITY)
+    """Return a semaphore's capacity; raise if it is out of range."""
+    return _checked_int("capacity", capacity, LARGEST_CAPACITY)
 
 
 def checked_permits(permits: int, *, capacity: int) -> int:
-    """Return how many permits one acquire takes; more than there are could never be had."""
-    return _whole("permits", permits, capacity)
+    """Return the number of permits; raise if it exceeds the capacity and could never be granted."""
+    return _checked_int("permits", permits, capacity)
 
 
 def checked_shards(shards: int) -> int:
-    """Return how many shards there are, or refuse it: who tries all of them asks for each."""
-    return _whole("shards", shards, MOST_SHARDS)
+    """Return the number of shards; raise if it is out of range.
+
+    The number is limited because trying all shards takes one request for each.
+    """
+    return _checked_int("shards", shards, MOST_SHARDS)
 
 
 def checked_stripes(stripes: int) -> int:
-    """Return over how many stripes keys are spread, or refuse it."""
-    return _whole("stripes", stripes, LARGEST_CAPACITY)
+    """Return the number of stripes; raise if it is out of range."""
+    return _checked_int("stripes", stripes, LARGEST_CAPACITY)
 
 
 def checked_count(option: str, count: int) -> int:
-    """Return how many rows, or how many attempts, or refuse it."""
-    return _whole(option, count, LARGEST_CAPACITY)
+    """Return a number of rows or attempts; raise if it is out of range."""
+    return _checked_int(option, count, LARGEST_CAPACITY)
 
 
 def checked_poll(poll: float | None) -> float | None:
-    """Return how often is looked for new work, or say what None means."""
+    """Return the interval for polling for new work; the error says what None means."""
     if poll is not None and _is_outside(_number("poll", poll), above=0.0, at_most=LONGEST_TTL):
         raise ConfigurationError(
             f"poll={poll!r}: None ends when nothing is left, more than 0 s looks again so often"
@@ -254,7 +259,7 @@ def checked_poll(poll: float | None) -> float | None:
 
 
 def checked_cancel(cancel: object) -> None:
-    """Refuse what nobody could ask whether it is set, before anything waits for it."""
+    """Raise if `cancel` has no `is_set()`, before anything waits for it."""
     if cancel is None:
         return
     if isinstance(cancel, type) or not callable(getattr(cancel, "is_set", None)):
@@ -262,12 +267,12 @@ def checked_cancel(cancel: object) -> None:
 
 
 def checked_token(token: int | None) -> int | None:
-    """Return a fencing token as it was told, or refuse what cannot be one."""
-    return None if token is None else _whole("token", token, LARGEST_TOKEN)
+    """Return a fencing token received from elsewhere; raise if it cannot be one."""
+    return None if token is None else _checked_int("token", token, LARGEST_TOKEN)
 
 
 def checked_owner(owner: str | None) -> str | None:
-    """Return the name of an explicit owner, or refuse it."""
+    """Return the name of an explicit owner; raise if it is not valid."""
     if owner is None:
         return None
     if not isinstance(owner, str):
@@ -282,14 +287,14 @@ def checked_owner(owner: str | None) -> str | None:
 
 
 def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:
-    """Return what a decorated call does when the lock is held, or list the choices."""
+    """Return what a decorated call does when the lock is held; the error lists the choices."""
     if choice not in ("wait", "skip", "raise"):
         raise ConfigurationError(f"if_held={choice!r}: wait, skip or raise is accepted")
     return choice  # type: ignore[return-value]
 
 
 def checked_skipped(skipped: object, *, if_held: str) -> object:
-    """Return what a call returns that was skipped, or refuse it where none is."""
+    """Return the result of a skipped call; raise if no call can be skipped."""
     if skipped is UNSET:
         return None
     if if_held != "skip":
@@ -300,7 +305,7 @@ def checked_skipped(skipped: object, *, if_held: str) -> object:
 
 
 def checked_switch(option: str, value: object) -> bool:
-    """Return whether an option is on: true or false in a call, and one of a few words in a URL."""
+    """Return whether an option is on, given as a bool in a call or as a word in a URL."""
     found = _SWITCHES.get(str(value).lower())
     if found is None:
         raise ConfigurationError(f"{option}={value!r}: true or false is accepted")
@@ -311,30 +316,30 @@ _SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "
 
 
 def checked_keywords(given: Iterable[str], *, accepted: Collection[str], what: str) -> None:
-    """Refuse options that nobody knows, listing those that are known."""
+    """Raise on unknown options, listing the accepted ones."""
     unknown = sorted(set(given).difference(accepted))
     if unknown:
-        hints = [_ELSEWHERE[one] for one in unknown if one in _ELSEWHERE]
-        alike = [one for word in unknown for one in closest(word, accepted)]
-        if alike and not hints:
-            hints = [f"did you mean {', '.join(alike)}?"]
+        hints = [_OTHER_LIBRARIES[one] for one in unknown if one in _OTHER_LIBRARIES]
+        suggestions = [one for word in unknown for one in closest(word, accepted)]
+        if suggestions and not hints:
+            hints = [f"did you mean {', '.join(suggestions)}?"]
         listed = f"accepted: {', '.join(sorted(accepted)) or 'none'}"
         raise ConfigurationError(
             f"unknown option {', '.join(unknown)} for {what}; {'; '.join([*hints, listed])}"
         )
 
 
-_ELSEWHERE = {
+_OTHER_LIBRARIES = {
     "blocking": "acquire() waits, and try_acquire() does not",
     "blocking_timeout": "how long to wait is timeout=, how long the lock lives is ttl=",
     "expire": "how long the lock lives is ttl=",
 }
-"""What options of other libraries' locks are called here."""
+"""Options of other lock libraries, and what they are called here."""
 
 
 def closest(word: str, known: Iterable[str]) -> list[str]:
-    """Return what may have been meant: the known words that look like this one, at most three."""
-    import difflib  # noqa: PLC0415 - only for who has mistyped something
+    """Return the known words that look like this one, at most three."""
+    import difflib  # noqa: PLC0415 - only needed after a typing error
 
     return difflib.get_close_matches(word, list(known), n=3)
 
@@ -352,11 +357,12 @@ def _seconds(option: str, value: float) -> float:
 
 
 def _is_outside(value: float, *, above: float, at_most: float = math.inf) -> bool:
-    # Compared, not converted: an int may lie beyond all floats, and NaN is inside nothing.
+    # The value is compared, not converted to a float, because an int may exceed every float. NaN is
+    # inside no range.
     return not above < value <= min(at_most, sys.float_info.max)
 
 
-def _whole(option: str, value: int, largest: int) -> int:
+def _checked_int(option: str, value: int, largest: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{option} is a whole number, not {type(value).__name__}")
     if not 1 <= value <= largest:

@@ -1,10 +1,11 @@
-"""Which backend a URL or a client means: the one place that knows them all, imported late.
+"""Select the backend for a URL or a client; the only module that knows all stores.
 
-A store says itself which URLs and which clients are its own, in the `declaration.py` of its room.
+Backends are imported only when needed. Each store declares which URLs and clients are its own, in
+the `descriptor.py` of its package.
 
 Whatever selects the lock (the URL and the namespace) is resolved here, for the library and for the
-command line. A second reader of the environment would give two programs with the same settings
-two different locks, and nobody would notice.
+command line. If two places read the environment, two programs with the same settings could use
+different locks, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl
 
-from lockfast.core.locating import masked, split
+from lockfast.core.descriptor import masked, split
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import ConfigurationError, pip_install
 from lockfast.options import checked_keywords, closest
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from lockfast.core.declaring import Declaration, ForeignClients
+    from lockfast.core.descriptor import ForeignClients, StoreDescriptor
     from lockfast.runtime.clock import Clock
 
 _log = logging.getLogger("lockfast")
 
-ROOMS = (
+STORES = (
     "etcd",
     "memcached",
     "memory",
@@ -42,33 +43,33 @@ ROOMS = (
     "sqlite",
     "zookeeper",
 )
-"""The stores: each is a room of `lockfast.backends`, and one line here."""
+"""The stores. Each has a package of this name in `lockfast.backends`, and one line here."""
 
 EMBEDDED = "sqlite://"
-"""The URL of the embedded default, in the file of this user."""
+"""The URL of the embedded default, in this user's own file."""
 VARIABLE = "LOCKFAST_URL"
-"""Where an environment says which store is meant by who does not say it."""
+"""The environment variable for the URL of a client that does not set one."""
 NAMESPACE_VARIABLE = "LOCKFAST_NAMESPACE"
 """The environment variable for the namespace of a client that does not set one."""
 DEFAULT_NAMESPACE = "lockfast"
 
 
 def resolved_url(url: str | None) -> str:
-    """Return the URL itself, or what the environment says, or the embedded default."""
+    """Return the URL itself, the one in the environment, or the embedded default."""
     return url if url is not None else os.environ.get(VARIABLE) or EMBEDDED
 
 
 def resolved_namespace(namespace: str | None) -> str:
-    """Return the namespace itself, or what the environment says, or the default; checked."""
+    """Return the namespace itself, the one in the environment, or the default; checked."""
     if namespace is not None:
         return checked_namespace(namespace)
-    said = os.environ.get(NAMESPACE_VARIABLE)
-    if not said:
+    from_environment = os.environ.get(NAMESPACE_VARIABLE)
+    if not from_environment:
         return DEFAULT_NAMESPACE
     try:
-        chosen = checked_namespace(said)
+        chosen = checked_namespace(from_environment)
     except ConfigurationError as error:
-        # It is in no file of the program: say where to look.
+        # The value is not in the program's source, so the error says where to look.
         raise ConfigurationError(f"{NAMESPACE_VARIABLE}: {error}") from error
     _log.info("locks in the namespace %s, as %s says", chosen, NAMESPACE_VARIABLE)
     return chosen
@@ -84,7 +85,7 @@ def open_backend(
 ) -> Any:  # noqa: ANN401 - of either flavour
     """Return the backend that the URL names. No I/O yet.
 
-    None is what the environment says, and the default where it says nothing.
+    None means the URL in the environment, or the default if there is none.
     """
     place = resolved_url(url)
     chosen = resolved_namespace(namespace)
@@ -93,7 +94,7 @@ def open_backend(
     try:
         backend = _open(place, flavour, chosen, clock, options)
     except ConfigurationError as error:
-        # It stands in no file of the program: say where to look.
+        # The value is not in the program's source, so the error says where to look.
         raise ConfigurationError(f"{VARIABLE}: {error}") from error
     _log.info("locks at %s, as %s says", backend.location, VARIABLE)
     return backend
@@ -101,7 +102,7 @@ def open_backend(
 
 def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[str, object]) -> Any:  # noqa: ANN401 - as above
     parts = _split(url)
-    room = _room_of(parts.scheme)
+    room = _store_of(parts.scheme)
     if room is None:
         raise _unknown_scheme(parts.scheme, masked(url))
     in_url = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -121,7 +122,7 @@ def adopt_client(
     clock: Clock,
     options: dict[str, object],
 ) -> Any:  # noqa: ANN401 - of either flavour
-    """Return the backend of a store that a client of another library is connected to."""
+    """Return the backend for the store that another library's client is connected to."""
     name = _name_of(client)
     room, clients = _adopter(client, name)
     _check_flavour(client, clients, flavour=flavour, way="from_client")
@@ -141,10 +142,10 @@ def open_by_factory(
     clock: Clock,
     options: dict[str, object],
 ) -> Any:  # noqa: ANN401 - of either flavour
-    """Return the backend of that scheme, whose connections a function makes. No I/O yet."""
+    """Return the backend for a scheme, on connections that a function makes. No I/O yet."""
     if not callable(connect):
         raise TypeError(f"a factory is a function that connects, not {type(connect).__name__}")
-    room = _room_of(backend)
+    room = _store_of(backend)
     accepted = None if room is None else declared(room).factory_options
     if room is None or accepted is None:
         known = (one for one in schemes() if _takes_factory(one))
@@ -159,7 +160,7 @@ def open_by_factory(
 
 
 def _takes_factory(scheme: str) -> bool:
-    room = _room_of(scheme)
+    room = _store_of(scheme)
     return room is not None and declared(room).factory_options is not None
 
 
@@ -171,7 +172,7 @@ def adopt_clients(
     clock: Clock,
     options: dict[str, object],
 ) -> Any:  # noqa: ANN401 - of either flavour
-    """Return the backend of a store that several clients of another library are, together."""
+    """Return the backend for a store that several clients of another library form together."""
     if not isinstance(clients, list | tuple) or not clients:
         raise TypeError("from_clients takes a list of clients, one for each node")
     for client in clients:
@@ -188,44 +189,45 @@ def adopt_clients(
 
 def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - of either flavour
     """Return the class behind a known scheme, importing its module now."""
-    room = _room_of(scheme)
+    room = _store_of(scheme)
     if room is None:
         raise KeyError(scheme)
     return _imported(room, flavour=flavour, needed_by=f"{scheme}://")
 
 
 def schemes() -> tuple[str, ...]:
-    """Return every scheme that is known."""
-    return tuple(scheme for room in ROOMS for scheme in declared(room).schemes)
+    """Return every known scheme."""
+    return tuple(scheme for room in STORES for scheme in declared(room).schemes)
 
 
 def missing_file(url: str) -> Path | None:
-    """Return the file that the URL names, if it names one that is not there.
+    """Return the file that the URL names, if it does not exist.
 
-    Opening would make it: whoever only looks would take a mistyped path for an idle store.
+    Opening the store would create the file, so a read-only command would take a mistyped path for
+    an idle store.
     """
     parts = _split(url)
-    room = _room_of(parts.scheme)
+    room = _store_of(parts.scheme)
     named_file = declared(room).named_file if room else None
     path = named_file(parts) if named_file else None
     try:
         is_missing = path is not None and path.parent.is_dir() and not path.exists()
     except PermissionError:
-        return None  # in a directory of another user's: opening it says so
+        return None  # another user's directory; opening the store reports the error
     return path if is_missing else None
 
 
 @functools.cache
-def declared(room: str) -> Declaration:
-    """Return what a store says of itself; its driver is not imported for it."""
-    module = importlib.import_module(f"lockfast.backends.{room}.declaration")
-    found: Declaration = module.DECLARATION
+def declared(room: str) -> StoreDescriptor:
+    """Return a store's descriptor, without importing its driver."""
+    module = importlib.import_module(f"lockfast.backends.{room}.descriptor")
+    found: StoreDescriptor = module.DESCRIPTOR
     return found
 
 
-def _room_of(scheme: str) -> str | None:
-    # The store of that very name first: then no other declaration has to be read.
-    rooms = (scheme, *ROOMS) if scheme in ROOMS else ROOMS
+def _store_of(scheme: str) -> str | None:
+    # Try the store of the same name first, so that no other descriptor has to be imported.
+    rooms = (scheme, *STORES) if scheme in STORES else STORES
     for room in rooms:
         if scheme in declared(room).schemes:
             return room
@@ -233,29 +235,31 @@ def _room_of(scheme: str) -> str | None:
 
 
 def _unknown_scheme(scheme: str, url: str) -> ConfigurationError:
-    """Return what is raised for a URL of no store: what was meant, if that can be told."""
-    told = f"unknown scheme {scheme!r} in {url!r}; "
-    for room in ROOMS:
-        if (ours := declared(room).also_called.get(scheme)) is not None:
-            return ConfigurationError(f"{told}write {ours}{url[len(scheme) :]}")
-    # As SQLAlchemy writes it, with the driver: the one example is enough.
-    if (meant := _room_of(scheme.partition("+")[0])) is not None:
-        return ConfigurationError(f"{told}accepted: {', '.join(declared(meant).schemes.values())}")
-    examples = {one: shown for room in ROOMS for one, shown in declared(room).schemes.items()}
+    """Return the error for a URL of no known store, with the likely intended URL if any."""
+    sentence = f"unknown scheme {scheme!r} in {url!r}; "
+    for room in STORES:
+        if (ours := declared(room).scheme_aliases.get(scheme)) is not None:
+            return ConfigurationError(f"{sentence}write {ours}{url[len(scheme) :]}")
+    # A SQLAlchemy scheme names the store and a driver, so the examples of that store are enough.
+    if (meant := _store_of(scheme.partition("+")[0])) is not None:
+        return ConfigurationError(
+            f"{sentence}accepted: {', '.join(declared(meant).schemes.values())}"
+        )
+    examples = {one: shown for room in STORES for one, shown in declared(room).schemes.items()}
     place = re.fullmatch(r"(?P<host>[\w.-]+):(?P<port>\d+)(/.*)?", url)
     at_port = [
         one for one, shown in examples.items() if place and f":{place['port']}/" in f"{shown}/"
     ]
     if at_port:
-        told += f"a host has its store before it: {at_port[0]}://{place and place[0]}; "
+        sentence += f"a host has its store before it: {at_port[0]}://{place and place[0]}; "
     elif place:
-        told += f"a host has its store before it, as in redis://{place[0]}; "
+        sentence += f"a host has its store before it, as in redis://{place[0]}; "
     elif "://" not in url and url:
-        told += f"a file is written sqlite:{'//' if url.startswith('/') else ''}{url}; "
-    elif alike := closest(scheme, examples):
-        told += f"did you mean {examples[alike[0]]}? "
+        sentence += f"a file is written sqlite:{'//' if url.startswith('/') else ''}{url}; "
+    elif suggestions := closest(scheme, examples):
+        sentence += f"did you mean {examples[suggestions[0]]}? "
     return ConfigurationError(
-        f"{told}accepted: {', '.join(f'{one}://' for one in sorted(examples))}, "
+        f"{sentence}accepted: {', '.join(f'{one}://' for one in sorted(examples))}, "
         f"as in {examples['sqlite']}"
     )
 
@@ -276,7 +280,7 @@ def _check_flavour(client: object, clients: ForeignClients, *, flavour: str, way
 
 def _adopter_together(client: object) -> tuple[str, ForeignClients]:
     name = _name_of(client)
-    known = [(room, one) for room in ROOMS if (one := declared(room).together) is not None]
+    known = [(room, one) for room in STORES if (one := declared(room).together) is not None]
     for room, clients in known:
         if (objection := clients.objection_to(client)) is not None:
             raise ConfigurationError(f"{name} {objection}")
@@ -289,7 +293,7 @@ def _adopter_together(client: object) -> tuple[str, ForeignClients]:
 
 
 def _adopter(client: object, name: str) -> tuple[str, ForeignClients]:
-    known = [(room, clients) for room in ROOMS for clients in declared(room).clients]
+    known = [(room, clients) for room in STORES for clients in declared(room).clients]
     for room, clients in known:
         if (objection := clients.objection_to(client)) is not None:
             raise ConfigurationError(f"{name} {objection}")
@@ -302,7 +306,7 @@ def _adopter(client: object, name: str) -> tuple[str, ForeignClients]:
 
 
 def _refuse_removed(given: Mapping[str, object], room: str, *, what: str) -> None:
-    """Raise for an option that older versions had, saying what to use instead."""
+    """Raise for an option that older versions had, and say what to use instead."""
     for (option, value), instead in declared(room).removed.items():
         if given.get(option) == value:
             raise ConfigurationError(f"{what} no longer has {option}={value}: {instead}")
@@ -324,7 +328,8 @@ def _imported(room: str, *, flavour: str, needed_by: str) -> Any:  # noqa: ANN40
     except ImportError as error:
         if not store.driver_needs:
             raise
-        # psycopg without libpq: what it tried, and how that failed, is several lines long.
+        # Without libpq, psycopg lists each attempt and its failure, on several lines. Keep the
+        # first line.
         words = str(error).partition("\n")[0].rstrip(".")
         raise ConfigurationError(
             f"{needed_by} has a driver that cannot be loaded ({words}); {store.driver_needs}"
@@ -334,20 +339,20 @@ def _imported(room: str, *, flavour: str, needed_by: str) -> Any:  # noqa: ANN40
 
 def _split(url: str) -> SplitResult:
     if not isinstance(url, str):
-        raise TypeError(_no_url(url))
+        raise TypeError(_not_a_url(url))
     try:
         return split(url)
     except ConfigurationError:
         raise
     except ValueError as error:
-        # Its own words quote the login.
+        # urllib's message about an invalid netloc quotes the login, so it is replaced.
         reason = "it is no valid URL" if "netloc" in str(error) else str(error)
         raise ConfigurationError(f"the URL {masked(url)!r} cannot be read: {reason}") from None
 
 
-def _no_url(given: object) -> str:
-    told = f"a URL is a str, not {type(given).__name__}"
+def _not_a_url(given: object) -> str:
+    sentence = f"a URL is a str, not {type(given).__name__}"
     if isinstance(given, os.PathLike):
-        return f"{told}; of a file it is sqlite://{os.path.abspath(given)}"  # noqa: PTH100
+        return f"{sentence}; of a file it is sqlite://{os.path.abspath(given)}"  # noqa: PTH100
     ways = "Locks.from_client(...) or AsyncLocks.from_client(...)"
-    return f"{told}; a client that you have goes to {ways}"
+    return f"{sentence}; a client that you have goes to {ways}"

@@ -22,14 +22,13 @@ ROWS = (
     ("core",),
     ("platforms",),
     ("runtime",),
-    ("connections",),
+    ("dbapi",),
     ("observe",),
-    ("_async", "_sync"),
-    ("backends",),
+    ("port",),  # backends/_async and backends/_sync: what every store answers.
+    ("client", "backends"),  # a store knows the port, never the client
     ("urls",),
     ("lockfast",),  # lockfast/__init__.py: the public names.
     ("fencing", "sql_rows", "testing"),
-    ("challenge",),  # it plays in the virtual time of testing
     ("cli",),
     ("__main__",),
 )
@@ -37,24 +36,22 @@ ROW = {layer: number for number, row in enumerate(ROWS) for layer in row}
 
 # The client finds its backend by URL, and the backends are written on the client's own layer.
 # So these look up when they are called, and no earlier.
-LAZY = {("_async/opening.py", "urls"), ("_sync/opening.py", "urls")}
+LAZY = {("client/_async/locks.py", "urls"), ("client/_sync/locks.py", "urls")}
 
-# The generated trees, and the hand-written pairs below them.
-FLAVOURS = ({"_async", "aio"}, {"_sync", "threads"})
-
-# What a store is written on. It stands in the shell's folders, and knows nothing of the shell.
-PORT = {"backend", "wakeups", "single_flight"}
+# The generated trees, and the hand-written pairs below them: `aio`, and `connection_aio`.
+FLAVOURS = (("_async", "aio"), ("_sync", "threads"))
 
 # Stores do not know each other, so that each can be read, changed and taken away alone.
+SHARED = {"network", "waiting"}
 KNOWS = {
-    "memcached": {"wires"},
-    "redis": {"wires"},
-    "redlock": {"redis", "wires"},  # it asks several of them
+    "network": set(),
+    "waiting": set(),
+    "redlock": {"redis"},  # it asks several of them
     "sqlite": {"sql"},
     "postgresql": {"sql"},
     "mysql": {"sql"},
     "zookeeper": {"sessions"},
-    "etcd": {"sessions", "wires"},
+    "etcd": {"sessions"},
 }
 
 # core decides by values alone. What it needs of these is handed to it.
@@ -89,7 +86,7 @@ def objection(path: Path, found: Import) -> str | None:
         return "core decides, and never acts" if is_forbidden else None
     if flavours_of(path.with_suffix("").parts) ^ flavours_of(rest) == {0, 1}:
         return "the flavours never import each other"
-    target = rest[0] if rest else "lockfast"
+    target = "port" if is_port(rest) else rest[0] if rest else "lockfast"
     if (path.as_posix(), target) in LAZY:
         return None if found.is_lazy else f"{target} only inside a function"
     return objection_to_layer(layer, target) or objection_to_room(path, rest)
@@ -106,32 +103,35 @@ def objection_to_layer(layer: str, target: str) -> str | None:
 
 
 def objection_to_room(path: Path, rest: Sequence[str]) -> str | None:
-    """Say why a file of a store, or of the port, must not import that module."""
-    in_shell = rest[:1] in (["_async"], ["_sync"])
-    if in_shell and knows_only_the_port(path) and PORT.isdisjoint(rest[1:2]):
-        return "a store knows the port, never the client"
-    if path.parts[0] != "backends" or rest[:1] != ["backends"]:
+    """Say why a file of a store must not import that module."""
+    if path.parts[0] != "backends" or rest[:1] != ["backends"] or is_port(rest):
         return None
     store = path.parts[1] if len(path.parts) > 2 else ""
     other = rest[1] if len(rest) > 1 else store
-    if other == store or other in KNOWS.get(store, ()):
+    shared = SHARED - {store} if store not in SHARED else set()
+    if other == store or other in shared | KNOWS.get(store, set()):
         return None
     return f"{store or 'the room of all stores'} does not know {other}"
 
 
 def flavours_of(parts: Sequence[str]) -> set[int]:
     """Return the flavour that the path of a file or a module names, if it names one."""
-    return {number for number, names in enumerate(FLAVOURS) if not names.isdisjoint(parts)}
+    return {
+        number
+        for number, (folder, pair) in enumerate(FLAVOURS)
+        if any(part in (folder, pair) or part.endswith(f"_{pair}") for part in parts)
+    }
 
 
-def knows_only_the_port(path: Path) -> bool:
-    """Say whether this is a file of a store, or of the port itself."""
-    first, second = path.parts[0], path.parts[-1].removesuffix(".py")
-    return first == "backends" or (first in {"_async", "_sync"} and second in PORT)
+def is_port(parts: Sequence[str]) -> bool:
+    """Say whether a path below the package leads into the port."""
+    return parts[0] == "backends" and parts[1:2] in (["_async"], ["_sync"]) if parts else False
 
 
 def layer_of(path: Path) -> str:
     """Return the layer of a file, given by its path below the package."""
+    if is_port(list(path.parts)):
+        return "port"
     first = path.parts[0].removesuffix(".py")
     return "lockfast" if first == "__init__" else first
 
@@ -201,11 +201,11 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         "errors",
         "urls",
         "core/admission",
-        "_async/backend",
-        "_async/locks",
-        "_sync/lock",
+        "backends/_async/backend",
+        "client/_async/locks",
+        "client/_sync/lock",
         "backends/redis/_async/backend",
-        "backends/redis/connection/threads",
+        "backends/redis/connection_threads",
         "backends/sql/rows",
         "backends/sessions/line",
     ):
@@ -237,8 +237,8 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ),
         (
             "core/quorum.py",
-            "def f():\n    from lockfast._async import locks",
-            "core stands before _async, or beside it",
+            "def f():\n    from lockfast.client._async import locks",
+            "core stands before client, or beside it",
         ),
         (
             "model.py",
@@ -247,19 +247,27 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ),
         ("core/quorum.py", "import time", "core decides, and never acts"),
         ("core/quorum.py", "from os.path import join", "core decides, and never acts"),
-        ("_async/x.py", "import lockfast._sync.lock", "the flavours never import each other"),
+        (
+            "_async/x.py",
+            "import lockfast.client._sync.lock",
+            "the flavours never import each other",
+        ),
         ("_sync/x.py", "from .._async import locks", "the flavours never import each other"),
-        ("testing/_sync/x.py", "import lockfast._async", "the flavours never import each other"),
+        (
+            "testing/_sync/x.py",
+            "import lockfast.client._async",
+            "the flavours never import each other",
+        ),
         (
             "testing/_async/x.py",
             "from lockfast.testing._sync import y",
             "the flavours never import each other",
         ),
-        ("_async/opening.py", "from lockfast.urls import x", "urls only inside a function"),
+        ("client/_async/locks.py", "from lockfast.urls import x", "urls only inside a function"),
         (
-            "_async/lock.py",
+            "client/_async/lock.py",
             "def f():\n    import lockfast.urls",
-            "_async stands before urls, or beside it",
+            "client stands before urls, or beside it",
         ),
         ("__init__.py", "import lockfast.testing", "lockfast stands before testing, or beside it"),
         (
@@ -269,29 +277,29 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ),
         ("helpers.py", "import lockfast.errors", "helpers has no layer"),
         (
-            "backends/redis/_async/inbox.py",
-            "from lockfast._async.locks import AsyncLocks",
-            "a store knows the port, never the client",
+            "backends/redis/_async/waiting.py",
+            "from lockfast.client._async.locks import AsyncLocks",
+            "backends stands before client, or beside it",
         ),
         (
-            "backends/redis/_sync/inbox.py",
-            "if TYPE_CHECKING:\n    from lockfast._sync import lock",
-            "a store knows the port, never the client",
+            "backends/redis/_sync/waiting.py",
+            "if TYPE_CHECKING:\n    from lockfast.client._sync import lock",
+            "backends stands before client, or beside it",
         ),
         (
-            "backends/redis/addresses.py",
-            "import lockfast._async",
-            "a store knows the port, never the client",
+            "backends/redis/address.py",
+            "import lockfast.client._async",
+            "backends stands before client, or beside it",
         ),
         (
-            "_async/wakeups.py",
-            "from lockfast._async.locks import AsyncLocks",
-            "a store knows the port, never the client",
+            "backends/waiting/_async/wakeups.py",
+            "from lockfast.client._async.locks import AsyncLocks",
+            "backends stands before client, or beside it",
         ),
         (
-            "_async/lock.py",
+            "client/_async/lock.py",
             "import lockfast.backends",
-            "_async stands before backends, or beside it",
+            "client stands before backends, or beside it",
         ),
         (
             "backends/sqlite/rows.py",
@@ -300,12 +308,16 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ),
         ("backends/sqlite/rows.py", "from ..redis import resp", "sqlite does not know redis"),
         (
-            "backends/redis/lines.py",
+            "backends/redis/wait_schedule.py",
             "import lockfast.backends.redlock.quorum",
             "redis does not know redlock",
         ),
-        ("backends/redis/lines.py", "from lockfast.backends import sql", "redis does not know sql"),
-        ("backends/sql/rows.py", "import lockfast.backends.mysql", "sql does not know mysql"),
+        (
+            "backends/redis/wait_schedule.py",
+            "from lockfast.backends import sql",
+            "redis does not know sql",
+        ),
+        ("backends/sql/door_rows.py", "import lockfast.backends.mysql", "sql does not know mysql"),
         (
             "backends/sessions/line.py",
             "import lockfast.backends.zookeeper",
@@ -327,18 +339,18 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
             "the flavours never import each other",
         ),
         (
-            "backends/redis/_async/inbox.py",
-            "from lockfast.backends.redis.connection import threads",
+            "backends/redis/_async/waiting.py",
+            "from lockfast.backends.redis import connection_threads",
             "the flavours never import each other",
         ),
         (
-            "backends/redis/connection/aio.py",
-            "from lockfast.backends.redis.connection.threads import Wire",
+            "backends/redis/connection_aio.py",
+            "from lockfast.backends.redis.connection_threads import Wire",
             "the flavours never import each other",
         ),
         (
             "runtime/threads.py",
-            "from lockfast.runtime.aio import Event",
+            "from lockfast.runtime.aio import WakeEvent",
             "the flavours never import each other",
         ),
         ("urls.py", "import lockfast.helpers", "helpers has no layer"),
@@ -356,27 +368,30 @@ def test_the_checker_catches_a_wrong_import(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("urls.py", "from lockfast._async import locks\nimport lockfast._sync.lock"),
+        ("urls.py", "from lockfast.client._async import locks\nimport lockfast.client._sync.lock"),
         ("core/quorum.py", "from lockfast.core.admission import x\nfrom .admission import y"),
-        ("_async/opening.py", "def f():\n    from lockfast.urls import x"),
-        ("_sync/opening.py", "def f():\n    from lockfast import urls"),
-        ("_async/lock.py", "import time, asyncio\nfrom . import locks"),
-        ("__init__.py", "from lockfast._async.locks import x\nfrom lockfast.urls import y"),
-        ("testing/_sync/x.py", "from lockfast._sync.lock import x\nfrom lockfast import Lock"),
+        ("client/_async/locks.py", "def f():\n    from lockfast.urls import x"),
+        ("client/_sync/locks.py", "def f():\n    from lockfast import urls"),
+        ("client/_async/lock.py", "import time, asyncio\nfrom . import locks"),
+        ("__init__.py", "from lockfast.client._async.locks import x\nfrom lockfast.urls import y"),
+        (
+            "testing/_sync/x.py",
+            "from lockfast.client._sync.lock import x\nfrom lockfast import Lock",
+        ),
         ("cli/demo.py", "import lockfast.testing\nimport lockfast.urls"),
         (
-            "backends/redis/_async/inbox.py",
-            "from lockfast._async.backend import x\nfrom lockfast._async import backend",
+            "backends/redis/_async/waiting.py",
+            "from lockfast.backends._async.backend import x",
         ),
         (
-            "backends/redis/_async/inbox.py",
+            "backends/redis/_async/waiting.py",
             "from lockfast.backends.redis import resp\nfrom . import backend",
         ),
         ("backends/redlock/quorum.py", "from lockfast.backends.redis._async import backend"),
         ("backends/sqlite/rows.py", "from lockfast.backends.sql import rows"),
-        ("backends/mysql/_sync/backend.py", "from lockfast.backends.sql.rows import x"),
-        ("backends/etcd/_async/wire.py", "from lockfast.backends.sessions.line import x"),
-        ("_async/wakeups.py", "from lockfast._async.backend import x"),
+        ("backends/mysql/_sync/backend.py", "from lockfast.backends.sql.door_rows import x"),
+        ("backends/etcd/_async/transport.py", "from lockfast.backends.sessions.line import x"),
+        ("backends/waiting/_async/wakeups.py", "from lockfast.backends._async.backend import x"),
         ("urls.py", "import lockfast.backends.redis._async, lockfast.backends.redis._sync"),
         ("__main__.py", "import lockfast.cli"),
     ],

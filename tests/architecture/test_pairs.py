@@ -17,53 +17,71 @@ PACKAGE = Path(__file__).parents[2] / "src" / "lockfast"
 # Where the two rightly differ: the room, the name (a class stands for all that is in it), why.
 DIFFERENCES = {
     "runtime": {
-        "Event.nudge": "a thread may have to look around unset, to read for others; a loop reads",
+        "WakeEvent.wake_to_check": "a waiting thread may have to read for others; a loop reads",
     },
     "testing": {
         "Running.cancel": "only a task can be cancelled from outside",
     },
     "backends/etcd/connection": {
-        "Link": "one is driven by the loop, the other by the thread that asks; only what is "
-        "written for one flavour takes it in its hands",
+        "EtcdConnection": "one is driven by the loop, the other by the thread that asks; only "
+        "what is written for one flavour takes it in its hands",
     },
     "backends/memcached/connection": {
-        "Link": "one is driven by the loop, the other by the thread that asks",
+        "MemcachedConnection": "one is driven by the loop, the other by the thread that asks",
     },
-    "backends/postgresql/link": {
-        "Link.fileno": "a thread polls it together with what may wake it; a loop reads by itself",
+    "backends/postgresql/connection": {
+        "PostgresqlConnection.fileno": "a thread polls it together with what may wake it; a loop "
+        "reads by itself",
     },
     "backends/redis/connection": {
-        "Link": "one is driven by the loop, the other by the thread that asks; only what is "
-        "written for one flavour takes it in its hands",
+        "RedisConnection": "one is driven by the loop, the other by the thread that asks; only "
+        "what is written for one flavour takes it in its hands",
+        "RedisSubscription.shut": "it has a connection of its own, which another thread may end",
+    },
+    "backends/waiting/listener": {
+        "GUEST_LEAVES_WITHIN_SECONDS": "threads take turns at reading; a loop reads by itself",
+        "Listener.close": "as above",
+        "Readable": "as above",
+        "SelfPipe": "interrupts a thread that polls; a loop needs none",
     },
     "backends/redlock/nodes": {
-        "NodeWire": "one has a connection for all tasks, the other some for threads to take; "
+        "NodeTransport": "one has a connection for all tasks, the other some for threads to take; "
         "only Nodes takes them in its hands",
     },
-    "backends/wires": {
-        "SocketLink": "one is driven by the loop, the other by the thread that asks",
-    },
-    "backends/redis/subscription": {
-        "Subscription.shut": "it has a connection of its own, which another thread may end",
+    "backends/network/connection": {
+        "SocketConnection": "one is driven by the loop, the other by the thread that asks",
+        "BlockingSocket": "a socket with a deadline; a loop has its own transports",
+        "DeadlineSocket": "as BlockingSocket",
+        "IdleConnections": "threads take and return connections; tasks share one",
     },
 }
 
 
 def differences(package: Path, declared: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Return what is wrong with the pairs below `package`."""
-    rooms = sorted(
-        {path.parent for name in ("aio", "threads") for path in package.rglob(f"{name}.py")}
+    pairs = sorted(
+        {
+            path.parent / path.name.removesuffix(f"{flavour}.py")
+            for flavour in ("aio", "threads")
+            for pattern in (f"{flavour}.py", f"*_{flavour}.py")
+            for path in package.rglob(pattern)
+        }
     )
+    names = {pair: pair.relative_to(package).as_posix().rstrip("_") for pair in pairs}
     return [
-        f"{room.relative_to(package).as_posix()}: {fault}"
-        for room in rooms
-        for fault in faults(room, declared.get(room.relative_to(package).as_posix(), {}))
+        f"{name}: {fault}"
+        for pair, name in names.items()
+        for fault in faults(pair, declared.get(name, {}))
     ]
 
 
-def faults(room: Path, declared: Mapping[str, str]) -> Iterator[str]:
-    """Yield what one file of a pair offers and the other does not."""
-    files = [room / "aio.py", room / "threads.py"]
+def faults(pair: Path, declared: Mapping[str, str]) -> Iterator[str]:
+    """Yield what one file of a pair offers and the other does not.
+
+    A pair is `aio.py` and `threads.py` in a folder, or `x_aio.py` and `x_threads.py`.
+    """
+    stem = f"{pair}" if pair.name.endswith("_") else f"{pair}/"
+    files = [Path(f"{stem}{flavour}.py") for flavour in ("aio", "threads")]
     missing = [path.name for path in files if not path.exists()]
     if missing:
         yield f"{missing[0]} is missing"
@@ -120,8 +138,10 @@ def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
 
 
 def is_stood_on(module: str | None) -> bool:
-    """Say whether a module is of the runtime, or of the wires that stores share."""
-    return (module or "").startswith(("lockfast.runtime.", "lockfast.backends.wires."))
+    """Say whether a module is of the runtime, or is one that stores share."""
+    return (module or "").startswith(
+        ("lockfast.runtime.", "lockfast.backends.network.", "lockfast.backends.waiting.")
+    )
 
 
 def names_of(node: ast.stmt) -> list[str]:
@@ -148,7 +168,7 @@ def strangers(package: Path) -> list[str]:
 
     Otherwise a name could be in use, and missing from one of the two, unseen.
     """
-    halves = (path for half in ("aio", "threads") for path in package.rglob(f"{half}.py"))
+    halves = (path for path in package.rglob("*.py") if is_half(path.stem))
     offers = {path: set(offered(path)) for path in halves}
     return [
         f"{path.relative_to(package).as_posix()} uses {name} of "
@@ -157,6 +177,11 @@ def strangers(package: Path) -> list[str]:
         for pair, name in uses(path, package)
         if is_public(name) and name not in offers[pair]
     ]
+
+
+def is_half(module: str) -> bool:
+    """Say whether a module of this name is one half of a pair."""
+    return module in {"aio", "threads"} or module.endswith(("_aio", "_threads"))
 
 
 def uses(path: Path, package: Path) -> Iterator[tuple[Path, str]]:
@@ -168,9 +193,9 @@ def uses(path: Path, package: Path) -> Iterator[tuple[Path, str]]:
             continue
         place = package.joinpath(*(node.module or "").split(".")[1:])
         for alias in node.names:
-            if place.name in {"aio", "threads"}:
+            if is_half(place.name):
                 yield place.with_suffix(".py"), alias.name
-            elif alias.name in {"aio", "threads"}:
+            elif is_half(alias.name):
                 modules[alias.asname or alias.name] = place / f"{alias.name}.py"
     for node in ast.walk(tree):
         owner = node.value if isinstance(node, ast.Attribute) else None
@@ -188,7 +213,14 @@ def test_only_what_a_pair_offers_is_used() -> None:
 
 
 def test_every_declared_difference_is_of_a_pair_that_exists() -> None:
-    assert [room for room in DIFFERENCES if not (PACKAGE / room / "aio.py").exists()] == []
+    there = {pair for pair in DIFFERENCES for end in ("/", "_") if halves_of(pair, end)}
+
+    assert there == set(DIFFERENCES)
+
+
+def halves_of(pair: str, end: str) -> bool:
+    """Say whether this pair is `x/aio.py`, or `x_aio.py`."""
+    return (PACKAGE / f"{pair}{end}aio.py").exists()
 
 
 # The checker itself.

@@ -15,15 +15,10 @@ PLATFORMS = ("linux", "macos", "windows")
 # Each with the reason why it may be POSIX, or Linux, through and through.
 ALLOWED = {
     "platforms/": "the room for it",
-    "challenge/": "freezes processes and starts servers; `cli/elsewhere.py` says where",
-    "cli/challenge/stopping.py": "as the challenge",
-    "cli/demo/crew.py": "freezes processes; `cli/elsewhere.py` says where it can",
-    "cli/command.py": "a part of `lockfast run`, which `cli/elsewhere.py` refuses on Windows",
-    "cli/guard.py": "as above",
+    "cli/demo/crew.py": "freezes processes; `cli/app.py` says where it can",
+    "cli/run_process.py": "a part of `lockfast run`, which `cli/app.py` refuses on Windows",
     "cli/run.py": "as above",
-    "cli/signals.py": "as above",
-    "cli/supervising.py": "as above",
-    "cli/terminal.py": "as above",
+    "cli/run_supervision.py": "as above",
 }
 
 MODULES = {
@@ -143,7 +138,6 @@ def test_every_exception_exists_and_is_one() -> None:
     used = [one.partition(" uses ")[0] for one in strangers(PACKAGE, {})]
 
     assert [one for one in ALLOWED if not any(path.startswith(one) for path in used)] == [
-        "cli/challenge/stopping.py",
         "cli/run.py",
     ]
 

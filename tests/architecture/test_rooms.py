@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,13 +68,59 @@ def missing_files(page: str, root: Path) -> Iterator[str]:
         is_path = "/" in name and "://" not in name
         # What every store has, whatever it is called.
         pattern = name.rstrip("/").replace("<store>", "*")
-        bases = [root / base for base in ("", *TABLES)]
+        bases = [root / base for base in ("", "challenge/src", *TABLES)]
         if is_path and not any(any(base.glob(pattern)) for base in bases):
             yield f"{name} is named and does not exist"
 
 
+def misplaced(page: str, *packages: Path) -> list[str]:
+    """Return the rows of "Where to change what" whose symbol is not there alone.
+
+    Paths are relative to the first package, and to the folder of every other one.
+    """
+    _, _, table = page.partition("## Where to change what\n")
+    rows = re.findall(r"^\|.*\| `([^`]+)` \| `(\w+)` \|$", table, re.MULTILINE)
+    bases = [packages[0], *(one.parent for one in packages[1:])]
+    defined = {
+        path.relative_to(base).as_posix(): symbols(path.read_text(encoding="utf-8"))
+        for base, package in zip(bases, packages, strict=True)
+        for path in sorted(package.rglob("*.py"))
+        if "_sync" not in path.parts
+    }
+    return [
+        f"{symbol} is not in {name} alone, but in {', '.join(places) or 'no file'}"
+        for name, symbol in rows
+        if (places := [one for one, found in defined.items() if symbol in found]) != [name]
+    ] or ([] if rows else ["there is no table of changes"])
+
+
+def symbols(text: str) -> set[str]:
+    """Return the names that a module defines at its top level."""
+    found: set[str] = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        found |= {one.id for one in targets if isinstance(one, ast.Name)}
+    return found
+
+
 def test_the_page_is_true() -> None:
     assert faults((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), ROOT) == []
+
+
+def test_each_change_leads_to_a_symbol_of_one_file() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+    packages = ROOT / "src" / "lockfast", ROOT / "challenge" / "src" / "lockfast_challenge"
+    assert misplaced(page, *packages) == []
+
+
+def test_the_page_stays_short() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    page, _, _ = page.partition("## The rooms of `tests/`")
+
+    assert page.count("\n") <= 130
 
 
 # The checker itself.
@@ -164,3 +211,28 @@ def test_the_checker_catches_a_page_that_is_not_true(
     old: str, new: str, complaint: str, tree: Path
 ) -> None:
     assert faults(PAGE.replace(old, new), tree) == [complaint]
+
+
+@pytest.mark.parametrize(
+    ("other", "complaints"),
+    [
+        ("", []),
+        ("RULE = 2", ["RULE is not in core/door.py alone, but in core/door.py, other.py"]),
+    ],
+)
+def test_the_checker_wants_a_symbol_in_one_file_alone(
+    other: str, complaints: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core/door.py").write_text("RULE: int = 1")
+    (tmp_path / "other.py").write_text(other)
+    page = "## Where to change what\n| change | file | symbol |\n| x | `core/door.py` | `RULE` |\n"
+
+    assert sorted(misplaced(page, tmp_path)) == complaints
+
+
+def test_the_checker_misses_a_symbol_that_was_renamed(tmp_path: Path) -> None:
+    (tmp_path / "door.py").write_text("RULES = 1")
+    page = "## Where to change what\n| x | `door.py` | `RULE` |\n"
+
+    assert misplaced(page, tmp_path) == ["RULE is not in door.py alone, but in no file"]

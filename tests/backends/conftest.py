@@ -1,4 +1,4 @@
-"""What the tests of every store share; `server` is what a room calls the one that it breaks."""
+"""Fixtures for the tests of every store; each store's `server` fixture is the server under test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lockfast import Finding
 
 @pytest.fixture
 def outliving() -> Iterator[ExitStack]:
-    """What closes after the clients: one that finds nobody there waits for its goodbye."""
+    """Resources that close after the clients: a client whose server is gone takes long to close."""
     with ExitStack() as stack:
         yield stack
 
@@ -34,20 +34,20 @@ def flavour(request, outliving) -> Iterator[Flavour]:
 
 @pytest.fixture
 def scenes(outliving) -> Iterator[list[Scene]]:
-    """One for each flavour, for faults that take long."""
+    """One scene per flavour, for faults that take long."""
     with each_flavour() as flavours:
         yield [Scene(one) for one in flavours]
 
 
 @pytest.fixture
 def name() -> str:
-    """A name of this test alone: the servers are shared."""
+    """A name that only this test uses: the servers are shared."""
     return new_name()
 
 
 @pytest.fixture
 def namespace() -> str:
-    """A namespace of this test alone: the servers are shared."""
+    """A namespace that only this test uses: the servers are shared."""
     return f"test-{os.urandom(4).hex()}"
 
 
@@ -68,7 +68,7 @@ def guarded() -> Guarded:
 
 @pytest.fixture
 def puppet(tmp_path) -> Iterator[Stage]:
-    """Processes with a client each, which can be killed, frozen and forked."""
+    """Processes with one client each, which can be killed, frozen and forked."""
     stage = Stage(tmp_path, CLIENT)
     yield stage
     stage.clear_away()
@@ -76,7 +76,7 @@ def puppet(tmp_path) -> Iterator[Stage]:
 
 @pytest.fixture
 def talker(scheme) -> Iterator[Callable[..., Talker]]:
-    """Start a server of no store, which says what it is told to say."""
+    """Start a fake server that sends whatever the test asks for."""
     with ExitStack() as stack:
 
         def start(**options: Any) -> Talker:
@@ -89,7 +89,7 @@ def talker(scheme) -> Iterator[Callable[..., Talker]]:
 
 @pytest.fixture
 def finding(flavour, server, namespace) -> Callable[..., Finding]:
-    """Return the doctor's one finding on a subject."""
+    """Return the doctor's only finding on a subject."""
 
     def found(subject: str, url: str = server.url, **options: Any) -> Finding:
         locks = flavour.locks(url, namespace=namespace, **options)

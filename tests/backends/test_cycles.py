@@ -1,4 +1,4 @@
-"""Two processes that wait for each other: found in the store, and named."""
+"""Two processes that wait for each other: the cycle is found in the store, and named."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from servers import redis as redis_servers
 from servers import zookeeper as zookeeper_servers
 
 from lockfast import Locks
-from lockfast.challenge.eventually import PATIENCE, eventually
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, eventually
 
 
 @pytest.fixture(params=["redis", "sqlite", "zookeeper"])
@@ -56,7 +56,7 @@ def lockfast(url: str, namespace: str, *arguments: str) -> subprocess.CompletedP
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=EVENTUALLY_SECONDS,
     )
 
 

@@ -1,4 +1,4 @@
-"""Every store is declared in its room: which URLs are its own, and whose clients it adopts."""
+"""Every store has a descriptor: which URLs are its own, and whose clients it adopts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 BACKENDS = ROOT / "src" / "lockfast" / "backends"
 EXAMPLES = [
     pytest.param(scheme, example, id=scheme)
-    for room in urls.ROOMS
+    for room in urls.STORES
     for scheme, example in urls.declared(room).schemes.items()
 ]
 
@@ -28,11 +28,11 @@ def run(program: str) -> str:
 
 
 def test_every_room_with_a_backend_is_in_the_table_and_nothing_else():
-    """A store that is forgotten there cannot be opened."""
-    rooms = {path.parent.name for path in BACKENDS.glob("*/declaration.py")}
+    """A store that is missing there cannot be opened."""
+    rooms = {path.parent.name for path in BACKENDS.glob("*/descriptor.py")}
 
-    assert set(urls.ROOMS) == rooms
-    assert max(Counter(urls.ROOMS).values()) == 1
+    assert set(urls.STORES) == rooms
+    assert max(Counter(urls.STORES).values()) == 1
 
 
 def test_no_two_stores_share_a_scheme():
@@ -42,7 +42,7 @@ def test_no_two_stores_share_a_scheme():
 
 @pytest.mark.parametrize(("scheme", "example"), EXAMPLES)
 def test_the_example_of_a_scheme_can_be_opened(scheme, example):
-    """It is what somebody copies who was refused."""
+    """Users whose URL was refused will copy it."""
     assert example.startswith(f"{scheme}:")
     with Locks(example) as locks:
         assert type(locks._client.backend) is urls.backend_class(scheme, flavour="_sync")
@@ -50,7 +50,7 @@ def test_the_example_of_a_scheme_can_be_opened(scheme, example):
     assert type(locks._client.backend) is urls.backend_class(scheme, flavour="_async")
 
 
-@pytest.mark.parametrize("room", urls.ROOMS)
+@pytest.mark.parametrize("room", urls.STORES)
 def test_a_class_that_is_declared_stands_in_its_room(room):
     scheme = next(iter(urls.declared(room).schemes))
     found = urls.backend_class(scheme, flavour="_async")
@@ -59,7 +59,7 @@ def test_a_class_that_is_declared_stands_in_its_room(room):
     assert found.__name__ == f"Async{urls.declared(room).backend}"
 
 
-@pytest.mark.parametrize("room", urls.ROOMS)
+@pytest.mark.parametrize("room", urls.STORES)
 def test_an_extra_that_is_declared_can_be_installed(room):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extra = urls.declared(room).extra
@@ -67,7 +67,7 @@ def test_an_extra_that_is_declared_can_be_installed(room):
     assert extra is None or extra in project["optional-dependencies"]
 
 
-@pytest.mark.parametrize("room", urls.ROOMS)
+@pytest.mark.parametrize("room", urls.STORES)
 def test_whoever_declares_clients_can_adopt_one(room):
     scheme = next(iter(urls.declared(room).schemes))
     backend = urls.backend_class(scheme, flavour="_sync")
@@ -78,7 +78,7 @@ def test_whoever_declares_clients_can_adopt_one(room):
 
 
 def test_no_declaration_imports_a_driver():
-    """All are read to refuse a URL, in a program that has installed none of them."""
+    """All descriptors are read to refuse a URL, in a program that may have no driver installed."""
     loaded = run("""
         import sys
         before = set(sys.modules)
@@ -89,19 +89,21 @@ def test_no_declaration_imports_a_driver():
 
     assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"lockfast"}
     assert "sqlite3" not in loaded
-    assert [name for name in loaded if name.endswith(".backend") and ".backends." in name] == []
+    backends = {name for name in loaded if name.endswith(".backend") and ".backends." in name}
+    assert backends == {"lockfast.backends._sync.backend"}  # the port
 
 
 def test_a_store_is_opened_without_the_declarations_of_others():
-    """The embedded default and a server by its own name cost nobody a second file."""
+    """Neither the embedded default nor a server opened by its own scheme loads a second one."""
     told = run("""
         import sys
         import lockfast
         lockfast.Locks("memory://").close()
-        print(*(name for name in sys.modules if name.endswith(".declaration")))
+        names = (name for name in sys.modules if name.startswith("lockfast.backends."))
+        print(*(name for name in names if name.endswith(".descriptor")))
     """)
 
-    assert told.split() == ["lockfast.backends.memory.declaration"]
+    assert told.split() == ["lockfast.backends.memory.descriptor"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_a_store_is_opened_without_the_declarations_of_others():
     ],
 )
 def test_what_is_missing_is_told_with_what_installs_it(missing, url, way_out):
-    """No extra would bring a part of Python's own."""
+    """No extra could install a part of Python itself."""
     told = run(f"""
         import sys
         import lockfast
@@ -132,7 +134,7 @@ def test_what_is_missing_is_told_with_what_installs_it(missing, url, way_out):
 
 
 def test_a_driver_that_cannot_be_loaded_is_told_with_what_it_needs(monkeypatch):
-    """As where psycopg finds no libpq: that is its own error, and no module is missing."""
+    """As when psycopg finds no libpq: that is its own error, and no module is missing."""
     monkeypatch.setenv("PSYCOPG_IMPL", "nothing that there is")
 
     told = run("""
@@ -173,6 +175,6 @@ def test_the_refusal_of_a_stranger_lists_the_clients_that_are_declared():
         "psycopg 3, engines of SQLAlchemy with postgresql+psycopg://, clients of redis-py and "
         "valkey-py (Redis, RedisCluster, and what Sentinel.master_for returns), and KazooClient"
     )
-    for room in urls.ROOMS:
+    for room in urls.STORES:
         for clients in urls.declared(room).clients:
             assert clients.listed_as in str(refused.value)

@@ -1,6 +1,6 @@
-"""A process that is forked in the middle of a wait: the child takes nothing that is its parent's.
+"""A process that forks in the middle of a wait: the child takes nothing that is its parent's.
 
-Its place in line is one of its own, whether it goes on with that wait or is unwound out of it.
+The child gets its own place in line, whether it goes on with that wait or is unwound out of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def url(request, tmp_path) -> str:
 
 
 def let_in(url: str, namespace: str, directory: Path, what: str) -> list[str]:
-    """Return who was let in, one after the other."""
+    """Return who was let in, in order."""
     command = [sys.executable, forked_wait.__file__, url, namespace, str(directory / "mark"), what]
     ran = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=150, check=False
@@ -36,10 +36,10 @@ def let_in(url: str, namespace: str, directory: Path, what: str) -> list[str]:
 
 
 def test_a_child_that_goes_on_waits_for_itself(url, namespace, tmp_path):
-    """With the claim of its parent both would hold; and the parent is rung as if nothing was."""
+    """With its parent's claim both would hold; the parent is woken as if nothing had happened."""
     assert let_in(url, namespace, tmp_path, "goes-on") == ["parent", "child"]
 
 
 def test_a_child_that_leaves_takes_its_parents_place_from_nobody(url, namespace, tmp_path):
-    """Unwound out of the wait by `sys.exit`, it would withdraw what it did not ask for."""
+    """Unwound out of the wait by `sys.exit`, it would withdraw a claim that is not its own."""
     assert let_in(url, namespace, tmp_path, "leaves") == ["parent"]

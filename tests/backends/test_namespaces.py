@@ -1,4 +1,4 @@
-"""Which namespace a client of another library opens, if the caller names none."""
+"""Which namespace is used with a client of another library, if the caller names none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIXES = {Locks: "", AsyncLocks: "Async"}
 
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_every_way_to_open_a_client_reads_the_same_namespace(flavour, monkeypatch):
-    """The store is not asked here: what it would be given is enough."""
+    """No store is asked here: the arguments that it would get are enough."""
 
     class Seen(Exception):
         pass

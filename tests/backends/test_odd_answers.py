@@ -1,7 +1,7 @@
-"""A server gives an answer of a shape that nobody expects: it is an error, and never misread later.
+"""A server sends a reply of an unexpected shape: it is an error, and never misread later.
 
-The server's true answer follows the odd one on the same connection. Whoever would use that
-connection again would take it for the answer to another request.
+The server's true reply follows the odd one on the same connection. A client that used that
+connection again would take it for the reply to another request.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import pytest
 from servers import memcached, redis
 
 from lockfast import BackendMisbehaved, BackendUnavailable
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 SERVERS = {"redis": redis.shared_server, "memcached": memcached.shared_server}
 
 
 class Odd(NamedTuple):
-    """A verb, the request that it begins with, and an answer that no server gives to that."""
+    """A verb, the request that it begins with, and a reply that no server gives to that."""
 
     scheme: str
     verb: str
@@ -69,10 +69,10 @@ def test_an_odd_answer_is_an_error_and_the_next_one_is_read_from_another_connect
     locks = flavour.locks(proxy.url, namespace=namespace, ttl=60.0, request_timeout=20.0)
     kept = locks.lock("kept").acquire(timeout=30.0)
     verb = partial(VERBS[odd.verb], locks)
-    seen: list[Any] = []  # as below, memcached may be busy with the list of keys
+    seen: list[Any] = []  # memcached may be busy with the list of keys, as below
     eventually(lambda: not seen.append(verb()), despite=(BackendUnavailable,))
     expected = seen[0]
-    proxy.say_before_reply_to(odd.which, odd.words)
+    proxy.inject_before_reply_to(odd.which, odd.words)
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
         verb()
@@ -82,7 +82,7 @@ def test_an_odd_answer_is_an_error_and_the_next_one_is_read_from_another_connect
 
 
 def insisted(verb: Callable[[], Any]) -> Any:
-    """Return what the verb returns, unless memcached is still busy with the list of keys."""
+    """Return the verb's result, or None while memcached is still busy with the list of keys."""
     try:
         return verb()
     except BackendUnavailable:

@@ -1,4 +1,4 @@
-"""A sequencer is known at the store that it tells of, by any of its addresses, and nowhere else."""
+"""A sequencer is recognised by its own store, under any of its addresses, and nowhere else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from servers import etcd, mariadb, postgresql, redis, redis_cluster, redis_sentinels, zookeeper
 
-from lockfast.core.sequencing import from_text
+from lockfast.core.lease_text import sequencer_from_text
 
 
 def of_memory(name: str) -> tuple[str, str]:
@@ -33,7 +33,7 @@ def of_postgresql(_: str) -> tuple[str, str]:
 
 
 def by_host(url: str) -> tuple[str, str]:
-    """The same server, by another of its names."""
+    """The same server, under another of its names."""
     return url, url.replace("127.0.0.1", "localhost")
 
 
@@ -63,14 +63,14 @@ TABLES = ("mariadb", "postgresql")
 
 @pytest.fixture
 def spellings(request, tmp_path, name) -> Sequence[str]:
-    """Two addresses of the one store that a test is about."""
+    """Two addresses of the one store under test."""
     where = name if request.param == "memory" else str(tmp_path)
     return STORES[request.param](where)
 
 
 @pytest.mark.parametrize("spellings", STORES, indirect=True)
 def test_the_same_store_knows_it_by_another_address(flavour, spellings, namespace, name):
-    """The service that checks it was set up by somebody else than the holder."""
+    """The service that checks it may be configured with another address than the holder."""
     ours, theirs = (flavour.locks(url, namespace=namespace) for url in spellings)
 
     lease = ours.lock(name).acquire()
@@ -83,13 +83,13 @@ def test_the_same_store_knows_it_by_another_address(flavour, spellings, namespac
 
 @pytest.mark.parametrize("spellings", STORES, indirect=True)
 def test_another_namespace_of_the_same_server_does_not_know_it(flavour, spellings, namespace, name):
-    """Though both hold the same name there, and by the same token."""
+    """Even though both hold the same name there, with the same token."""
     url, _ = spellings
     ours = flavour.locks(url, namespace=namespace)
     others = flavour.locks(url, namespace=f"{namespace}-other")
 
     lease, other = ours.lock(name).acquire(), others.lock(name).acquire()
-    alike = replace(from_text(lease.sequencer), token=other.token).to_text()
+    alike = replace(sequencer_from_text(lease.sequencer), token=other.token).to_text()
 
     assert not others.is_current(lease.sequencer)
     assert not others.is_current(alike)
@@ -98,20 +98,20 @@ def test_another_namespace_of_the_same_server_does_not_know_it(flavour, spelling
 
 @pytest.mark.parametrize("spellings", TABLES, indirect=True)
 def test_another_table_of_the_same_server_does_not_know_it(flavour, spellings, namespace, name):
-    """The address is the same to the letter."""
+    """The two addresses are identical."""
     url, _ = spellings
     ours = flavour.locks(url, namespace=namespace)
     others = flavour.locks(url, namespace=namespace, table="other_locks")
 
     lease, other = ours.lock(name).acquire(), others.lock(name).acquire()
-    alike = replace(from_text(lease.sequencer), token=other.token).to_text()
+    alike = replace(sequencer_from_text(lease.sequencer), token=other.token).to_text()
 
     assert not others.is_current(alike)
     assert others.is_current(other.sequencer)
 
 
 def test_after_a_store_has_lost_everything_none_of_before_is_current(flavour, namespace, name):
-    """Neither while nobody holds the name nor when somebody does."""
+    """Neither while nobody holds the name, nor when somebody does again."""
     server = redis.shared_server()
     locks, others = (flavour.locks(server.url, namespace=namespace) for _ in range(2))
     text = locks.lock(name, renew=False).acquire().sequencer

@@ -1,4 +1,4 @@
-"""A stock in shards, on the stores that are asked for the whole crowd at once."""
+"""A stock in shards, on stores that report the crowds of all shards at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from servers import redis as redis_servers
 from stock import LONG
 
 from lockfast import Crowd
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 PROCESSES, TIMES, SHARDS = 8, 40, 4
 
@@ -27,7 +27,7 @@ def url(request, tmp_path) -> str:
     return redis_servers.shared_server().url
 
 
-@pytest.mark.timeout(LONG)  # a busy machine turns to each of them when it likes
+@pytest.mark.timeout(LONG)  # on a busy machine the processes are scheduled late
 def test_no_sale_of_many_processes_is_lost(url, tmp_path):
     goods = tmp_path / "stock"
     goods.write_bytes(bytes(8 * SHARDS))

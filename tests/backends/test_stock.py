@@ -1,4 +1,4 @@
-"""Sixteen processes that take from one stock many times each: behind a lock none is lost."""
+"""Sixteen processes that take from one stock many times each: behind a lock no sale is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from servers import mariadb, postgresql
 from stock import LONG, PROCESSES, TIMES, Stock
 
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redis import RedisServer
 
 
 @pytest.fixture
@@ -17,14 +17,14 @@ def stock(tmp_path) -> Stock:
 
 
 def test_without_a_lock_some_are_lost(stock):
-    """Else the others would prove nothing."""
+    """Otherwise the other tests would prove nothing."""
     assert 0 < stock.left_when_all_have_taken() < PROCESSES * TIMES
 
 
-@pytest.mark.timeout(LONG)  # a busy machine turns to each of them when it likes
+@pytest.mark.timeout(LONG)  # on a busy machine the processes are scheduled late
 @pytest.mark.parametrize("store", ["mariadb", "postgresql", "redis", "sqlite"])
 def test_behind_a_lock_none_is_lost(stock, store, tmp_path, outliving):
-    """Nobody is woken on MariaDB, and a line of sixteen moves slowly: there all of them insist."""
+    """MariaDB wakes nobody, and a line of sixteen moves slowly: there all processes insist."""
     how = ["insist"] if store == "mariadb" else []
 
     assert stock.left_when_all_have_taken(url_of(store, tmp_path, outliving), *how) == 0

@@ -1,4 +1,4 @@
-"""A server that talks without end and answers nothing: every call ends at its deadline anyway."""
+"""A server that sends without end and never replies: every call still ends at its deadline."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from servers import etcd, memcached, redis
 from servers.flooding import Flooding
 
 from lockfast import BackendUnavailable, LockError, OutcomeUnknown
-from lockfast.backends.etcd.http2 import frames, hpack
+from lockfast.backends.etcd.http2 import frames
 from lockfast.backends.etcd.http2.frames import frame
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.redlock import RedlockNodes
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redlock import RedlockNodes
 
 REQUEST_TIMEOUT = 0.2
 NOTHING = b"what no request contains"
 HANGS = 60.0
-"""What a call that ends at its deadline never takes, however busy the machine is."""
+"""Seconds that a call with a deadline never takes, however busy the machine is."""
 
-RESPONSE = b"\x88" + hpack.literal(b"content-type", b"application/grpc")
+RESPONSE = b"\x88" + frames.literal(b"content-type", b"application/grpc")
 ETCD = {
     "frames of an unknown kind": frame(0xFA, 0, 0, b""),
     "large frames of an unknown kind": frame(0xFA, 0, 0, b"x" * 16000),
@@ -62,7 +62,7 @@ FLOODS = [
 SERVERS = {
     "etcd": etcd.shared_server,
     "redis": redis.shared_server,
-    "redis+sentinel": redis.shared_server,  # it is asked as one, and floods before it answers
+    "redis+sentinel": redis.shared_server,  # asked as a sentinel; it floods before it replies
     "memcached": memcached.shared_server,
 }
 
@@ -79,7 +79,7 @@ def close(flavour: Flavour, locks: Any) -> None:
 def test_a_server_that_talks_without_end_does_not_keep_a_call_beyond_its_deadline(
     flavour, scheme, which, flood
 ):
-    """Nor a close."""
+    """Nor does it delay a close."""
     port = SERVERS[scheme]().port
     with Flooding(port, scheme=scheme, which=which, flood=flood) as server:
         url = f"{server.url}/main" if "sentinel" in scheme else server.url
@@ -90,7 +90,7 @@ def test_a_server_that_talks_without_end_does_not_keep_a_call_beyond_its_deadlin
             assert isinstance(asked.exception(HANGS), LockError)
             return server.is_flooding.is_set()
 
-        # More than once: on a busy machine the first may be spent on connecting.
+        # Repeated: on a busy machine the first attempt may be spent on connecting.
         eventually(floods, what="a request came as far as the flood")
         close(flavour, locks)
 
@@ -98,7 +98,7 @@ def test_a_server_that_talks_without_end_does_not_keep_a_call_beyond_its_deadlin
 def test_nodes_of_redlock_that_talk_without_end_do_not_keep_a_call_beyond_its_deadline(
     flavour, outliving, namespace
 ):
-    """A majority of them, which has to be waited for."""
+    """A majority of them floods, and the call has to wait for a majority."""
     servers = outliving.enter_context(RedlockNodes(3))
     servers.found([namespace])
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The message of a failure says what happened: not "no answer in time" where there was one."""
+"""A failure's message says what happened: not "no answer in time" if there was an answer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from servers import etcd, memcached, redis
 
 from lockfast import LockError
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 PATIENCE = 60.0
 SERVERS = {
@@ -18,7 +18,7 @@ SERVERS = {
     "redis": redis.shared_server,
 }
 IS_IN = {"etcd": b"/etcdserverpb", "memcached": b"m", "redis": b"EVALSHA"}
-"""What every request has, but for those that begin a connection."""
+"""Bytes in every request, except in those that begin a connection."""
 
 
 @pytest.fixture
@@ -27,18 +27,18 @@ def proxied(outliving, scheme) -> Proxy:
 
 
 def failure(locks) -> str:
-    """Return the sentence of an acquire that fails."""
+    """Return the message of an acquire that fails."""
     with pytest.raises(LockError) as caught:
         locks.lock("door").acquire(timeout=0.01)
     return str(caught.value)
 
 
 def test_a_grant_that_no_replica_confirmed_is_said_to_be_unconfirmed(flavour, namespace):
-    """The store answered, so it is not said to have been silent."""
+    """The store replied, so the message does not call it silent."""
     url = redis.shared_server().url
     locks = flavour.locks(url, namespace=namespace, durability="replica", request_timeout=0.5)
 
-    # More than once: on a busy machine the first may be spent on connecting.
+    # Repeated: on a busy machine the first attempt may be spent on connecting.
     told = (failure(locks) for _ in range(60))
     said = next(one for one in told if "confirmed" in one and "withdrawn" in one)
 
@@ -71,7 +71,7 @@ def test_a_server_that_worked_and_hangs_is_not_asked_whether_its_address_is_righ
     flavour.give_up_after(0.2)
     proxied.hold_all_replies()
 
-    said: list[str] = []  # the first ends the connection, the next connect
+    said: list[str] = []  # the first ends the connection, the next ones connect
 
     def is_told() -> bool:
         said.append(failure(locks))

@@ -1,4 +1,4 @@
-"""A grant that another client's release gave ends with its window, though its ttl is longer."""
+"""A grant from another client's release ends with its admission window, before its ttl."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from both_flavours import Flavour, each_flavour
 from fault_scene import PATIENT, new_name
 from servers import redis
 
-from lockfast.challenge.eventually import eventually
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
+from lockfast_challenge.processes import eventually
 
-TTL = 12 * WINDOW
-"""So much longer that a lease which is trusted for its ttl overlaps with the next one."""
+TTL = 12 * ADMISSION_WINDOW_SECONDS
+"""A ttl in seconds, so long that a lease trusted for all of it would overlap with the next one."""
 OPTIONS = {"ttl": TTL, "request_timeout": 20.0}
 TRIALS = 5
 
@@ -42,14 +42,14 @@ class HandOver:
     def leases(self) -> tuple[Any, Any] | None:
         """Return both leases once the second is granted; None if the first missed its turn.
 
-        On a machine that stood still for a whole window the first goes to the end of the line.
+        On a machine that stalled for a whole window, the first goes to the end of the line.
         """
         late = self.second.result()
         return (self.first.result(), late) if self.first.done() else None
 
 
 def handed_over(flavours: list[Flavour], url: str) -> Iterator[tuple[Any, Any] | None]:
-    """Let the holders go in both flavours at once; give what came of each."""
+    """Release the holders of both flavours at once; return the outcome of each."""
     scenes = [HandOver(one, url) for one in flavours]
     for one in scenes:
         one.lease.release()
@@ -60,7 +60,7 @@ def handed_over(flavours: list[Flavour], url: str) -> Iterator[tuple[Any, Any] |
 def test_a_lease_that_was_not_renewed_in_its_window_is_not_trusted_beside_the_next(
     store: str, tmp_path: Path
 ) -> None:
-    """Law 2, in the time between the end of the window and the end of the ttl."""
+    """Law 2, between the end of the window and the end of the ttl."""
     url = redis.shared_server().url if store == "redis" else f"sqlite://{tmp_path}/locks.db"
     with each_flavour() as flavours:
         trials = (list(handed_over(flavours, url)) for _ in range(TRIALS))

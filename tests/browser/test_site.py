@@ -18,11 +18,11 @@ from doc_pages import PAGES, ROOT
 
 import build_site
 import lockfast
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 # A dozen seconds of computing before the first test, and a hundred pages one after the other: on a
 # busy machine that is minutes.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.soak]
 
 OUTSIDE = ("http://", "https://", "//", "data:", "mailto:")
 

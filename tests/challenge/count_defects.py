@@ -18,7 +18,7 @@ if __name__ == "__main__":
 
 from challenge.defects.trials import TRIALS, play
 
-from lockfast.challenge.deployments.choosing import own_servers
+from lockfast_challenge.deployments.catalog import own_servers
 
 
 def count(name: str, runs: int, *, is_mended: bool) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from lockfast.challenge.contender import Refused
+from lockfast_challenge.contender import NotGranted
 
 
 class LetsAllIn:
@@ -89,7 +89,7 @@ class NeverOpens(LetsAllIn):
 
     def acquire(self, _: str, *, timeout: float) -> Self:
         time.sleep(timeout)
-        raise Refused("it stays closed")
+        raise NotGranted("it stays closed")
 
 
 class NeverAnswers(LetsAllIn):
@@ -97,7 +97,7 @@ class NeverAnswers(LetsAllIn):
 
     def acquire(self, _: str, *, timeout: float) -> Self:
         time.sleep(10.0 + timeout)
-        raise Refused("it stays closed")
+        raise NotGranted("it stays closed")
 
 
 class CrashesAtOnce(LetsAllIn):

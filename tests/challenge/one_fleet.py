@@ -7,8 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from lockfast.challenge.clients.fleet import Fleet
-from lockfast.challenge.clients.order import Order
+from lockfast_challenge.clients.fleet import Fleet
+from lockfast_challenge.clients.fork_server import Order
 
 
 def order(

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 from servers.redis import shared_server
 
-from lockfast.challenge.fault import Fault
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.faults.fault import Fault
+from lockfast_challenge.servers.proxy import Proxy
 
 
 class OneRedis:
@@ -23,7 +23,7 @@ class OneRedis:
     def url_for(self, client: int) -> str:
         return self.proxies[client].url
 
-    def ways(self, client: int) -> list[Proxy]:
+    def proxies_of(self, client: int) -> list[Proxy]:
         return [self.proxies[client]]
 
     def faults(self) -> list[Fault]:

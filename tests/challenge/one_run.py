@@ -7,8 +7,8 @@ from pathlib import Path
 
 from challenge.one_redis import one_redis
 
-from lockfast.challenge.outcome import Setting
-from lockfast.challenge.running import run
+from lockfast_challenge.outcome import Setting
+from lockfast_challenge.runs.run import run
 
 if __name__ == "__main__":
     with one_redis(3) as deployment:

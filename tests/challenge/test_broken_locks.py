@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lockfast.challenge.broken.catching import caught, spared_once
-from lockfast.challenge.broken.registry import FLAWS
+from lockfast_challenge.broken.catching import caught, spared_once
+from lockfast_challenge.broken.registry import FLAWS
 
 WITHIN = 120.0
 """A machine that does little else takes two to eight seconds; `make challenge` measures it."""

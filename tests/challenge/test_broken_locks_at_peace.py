@@ -8,19 +8,19 @@ from contextlib import ExitStack
 
 import pytest
 
-from lockfast.challenge.broken.date_as_value import DateAsValue
-from lockfast.challenge.broken.registry import ACKNOWLEDGED, FLAWS, PATIENT_REDLOCK, SINGLE_SERVER
-from lockfast.challenge.contender import Refused, made_by
-from lockfast.challenge.eventually import PATIENCE, eventually
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.redis import RedisServer, until
+from lockfast_challenge.broken.locks import DateAsValue
+from lockfast_challenge.broken.registry import ACKNOWLEDGED, FLAWS, PATIENT_REDLOCK, SINGLE_SERVER
+from lockfast_challenge.contender import NotGranted, made_by
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, eventually
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.redis import RedisServer, until
 
 ALL = sorted({one.lock for one in FLAWS} | {one.control for one in FLAWS})
 LOCKS = [one for one in ALL if one != PATIENT_REDLOCK]
 """Those that any server serves, however young."""
-THAT_END = [one for one in LOCKS if "watchdog" not in one]
+THAT_END = [one for one in LOCKS if "ResurrectingWatchdog" not in one]
 """Those whose lease ends by itself while its holder lives."""
-WITH_TOKENS = [one for one in LOCKS if "counted_token" in one or one == ACKNOWLEDGED]
+WITH_TOKENS = [one for one in LOCKS if "CountedToken" in one or one == ACKNOWLEDGED]
 
 _names = itertools.count()
 
@@ -54,24 +54,24 @@ def opened(url):
         yield make
 
 
-@pytest.mark.parametrize("lock", [one for one in LOCKS if "unchecked" not in one])
+@pytest.mark.parametrize("lock", [one for one in LOCKS if "UncheckedAcquire" not in one])
 def test_while_one_holds_no_other_does(lock, opened, name):
     one, other = opened(lock), opened(lock)
-    held = one.acquire(name, timeout=PATIENCE)
+    held = one.acquire(name, timeout=EVENTUALLY_SECONDS)
 
-    with pytest.raises(Refused):
+    with pytest.raises(NotGranted):
         other.acquire(name, timeout=0.0)
 
     held.check()
     held.release()
-    other.acquire(name, timeout=PATIENCE).release()
+    other.acquire(name, timeout=EVENTUALLY_SECONDS).release()
 
 
 @pytest.mark.parametrize("lock", THAT_END)
 def test_a_lease_that_nobody_gives_back_ends(lock, opened, name):
-    opened(lock, ttl=0.05).acquire(name, timeout=PATIENCE)
+    opened(lock, ttl=0.05).acquire(name, timeout=EVENTUALLY_SECONDS)
 
-    held = opened(lock).acquire(name, timeout=PATIENCE)
+    held = opened(lock).acquire(name, timeout=EVENTUALLY_SECONDS)
 
     held.check()
     held.release()
@@ -82,7 +82,7 @@ def test_each_holder_has_a_larger_token(lock, opened, name):
     one = opened(lock)
     tokens = []
     for _ in range(3):
-        held = one.acquire(name, timeout=PATIENCE)
+        held = one.acquire(name, timeout=EVENTUALLY_SECONDS)
         tokens.append(held.token)
         held.release()
 
@@ -91,15 +91,15 @@ def test_each_holder_has_a_larger_token(lock, opened, name):
 
 @pytest.mark.parametrize("lock", [SINGLE_SERVER, ACKNOWLEDGED])
 def test_a_control_that_comes_too_late_frees_nobody(lock, opened, name):
-    late = opened(lock, ttl=0.05).acquire(name, timeout=PATIENCE)
-    opened(lock).acquire(name, timeout=PATIENCE)
+    late = opened(lock, ttl=0.05).acquire(name, timeout=EVENTUALLY_SECONDS)
+    opened(lock).acquire(name, timeout=EVENTUALLY_SECONDS)
 
-    with pytest.raises(Refused):
+    with pytest.raises(NotGranted):
         late.check()
-    with pytest.raises(Refused):
+    with pytest.raises(NotGranted):
         late.release()
 
-    with pytest.raises(Refused):
+    with pytest.raises(NotGranted):
         opened(lock).acquire(name, timeout=0.0)
 
 
@@ -107,7 +107,7 @@ def test_a_control_does_not_hold_what_no_replica_knows(name):
     with RedisServer() as alone:
         made = made_by(ACKNOWLEDGED)(alone.url, ttl=0.4, clock_ahead=0.0)
 
-        with made as contender, pytest.raises(Refused):
+        with made as contender, pytest.raises(NotGranted):
             contender.acquire(name, timeout=0.0)
 
         with alone.client() as client:
@@ -115,16 +115,16 @@ def test_a_control_does_not_hold_what_no_replica_knows(name):
 
 
 def test_a_node_votes_only_when_it_is_older_than_any_lease(opened, name):
-    with pytest.raises(Refused):
+    with pytest.raises(NotGranted):
         opened(PATIENT_REDLOCK, ttl=3600.0).acquire(name, timeout=0.0)
 
-    opened(PATIENT_REDLOCK, ttl=0.5).acquire(name, timeout=PATIENCE)
+    opened(PATIENT_REDLOCK, ttl=0.5).acquire(name, timeout=EVENTUALLY_SECONDS)
 
 
 def test_whoever_is_ahead_of_its_time_takes_a_dated_lock_from_its_holder(url, name):
     with DateAsValue(url, ttl=60.0) as one, DateAsValue(url, ttl=60.0, clock_ahead=61.0) as other:
-        first = one.acquire(name, timeout=PATIENCE)
-        second = other.acquire(name, timeout=PATIENCE)
+        first = one.acquire(name, timeout=EVENTUALLY_SECONDS)
+        second = other.acquire(name, timeout=EVENTUALLY_SECONDS)
 
         first.check()
         second.check()
@@ -136,15 +136,15 @@ def test_whoever_is_too_late_to_take_a_dated_lock_over_has_replaced_the_winners_
         way = stack.enter_context(Proxy(port, scheme="redis"))
         dead, winner = (stack.enter_context(DateAsValue(url, ttl=ttl)) for ttl in (0.05, 60.0))
         late = stack.enter_context(DateAsValue(way.url, ttl=60.0))
-        date = dead.acquire(name, timeout=PATIENCE).until
+        date = dead.acquire(name, timeout=EVENTUALLY_SECONDS).until
         eventually(lambda: dead.clock() > date, what="the date of the dead has passed")
         seen = way.hold_replies(lambda request: b"\r\nGET\r\n" in request.data)
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(late.try_acquire, name)
-            assert seen.wait(PATIENCE)
+            assert seen.wait(EVENTUALLY_SECONDS)
             held = winner.try_acquire(name)
             way.let_through()
-            refused = asked.result(PATIENCE)
+            refused = asked.result(EVENTUALLY_SECONDS)
 
         assert held is not None
         assert refused is None

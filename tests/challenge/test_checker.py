@@ -9,34 +9,33 @@ from challenge.by_hand import ByHand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockfast.challenge.checker.holds import Hold, definite_holds
-from lockfast.challenge.checker.search import is_possible, settled, steps
-from lockfast.challenge.checker.shrinking import smallest
-from lockfast.challenge.checker.sweep import violations
-from lockfast.challenge.history import Event, operations
+from lockfast_challenge.checker.exclusion import smallest, violations
+from lockfast_challenge.checker.holds import CertainHold, definite_holds
+from lockfast_challenge.checker.search import is_possible, settled, steps
+from lockfast_challenge.history import HistoryEvent, operations
 
 ALL = 1000
 
 
 def hold(
     client: str, granted: float, until: float, *, token: int | None = None, **more: object
-) -> Hold:
+) -> CertainHold:
     options: dict[str, object] = {"weight": 1, "capacity": 1, "asked": granted - 0.1} | more
     released = options.pop("released", until + 0.1)
-    return Hold(
+    return CertainHold(
         client=client, number=int(granted * 1000), name="door", token=token,
         granted=granted, until=until, released=released, **options,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def seen(*events: tuple[float, str, str, str, int]) -> list[Hold]:
+def seen(*events: tuple[float, str, str, str, int]) -> list[CertainHold]:
     """Return the holds of (at, client, act, phase, number of the operation)."""
     holds: dict[str, int] = {}
     found = []
     for at, client, act, phase, number in events:
         if act == "acquire":
             holds[client] = number
-        found.append(Event(at, client, act, phase, number, holds[client], "door"))  # type: ignore[arg-type]
+        found.append(HistoryEvent(at, client, act, phase, number, holds[client], "door"))  # type: ignore[arg-type]
     return definite_holds(operations(found))
 
 
@@ -151,7 +150,7 @@ def test_a_hold_that_is_entered_again_needs_no_room():
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Hold]:
+def histories(draw: st.DrawFn) -> list[CertainHold]:
     """Few clients, few moments: some of them wrong, many of them nearly."""
     capacity = draw(st.sampled_from([1, 1, 2, ALL]))
     found = []
@@ -159,7 +158,7 @@ def histories(draw: st.DrawFn) -> list[Hold]:
         moments = draw(st.lists(st.integers(0, 40), min_size=4, max_size=4).map(sorted))
         asked, granted, until, released = (each + number / 100 for each in moments)
         found.append(
-            Hold(
+            CertainHold(
                 client=str(number), number=number, name="door", capacity=capacity,
                 weight=draw(st.sampled_from([1, capacity])),
                 token=draw(st.one_of(st.none(), st.integers(0, 8))),
@@ -181,7 +180,7 @@ def test_the_quick_judge_says_what_the_slow_one_says(holds):
 
 
 @st.composite
-def nested_histories(draw: st.DrawFn) -> list[Hold]:
+def nested_histories(draw: st.DrawFn) -> list[CertainHold]:
     """Few clients that enter again what they hold, and leave in any order."""
     history, capacity = ByHand(), draw(st.sampled_from([1, 1, 2]))
     moments = st.integers(0, 40).map(float)
@@ -214,7 +213,7 @@ def test_both_judges_agree_on_holds_that_are_entered_again(holds):
     assert bool(violations(holds)) == (not is_possible(steps(holds)))
 
 
-def a_long_history(pairs: int, clients: int) -> list[Hold]:
+def a_long_history(pairs: int, clients: int) -> list[CertainHold]:
     """Return what a lock may have done, with askers that overlap and some that never release."""
     draw = random.Random(7)  # noqa: S311 - the same each time
     now, found = 0.0, []
@@ -223,7 +222,7 @@ def a_long_history(pairs: int, clients: int) -> list[Hold]:
         until = granted + draw.random()
         is_answered = draw.random() > 0.02
         found.append(
-            Hold(
+            CertainHold(
                 client=str(number % clients), number=number, name="door", weight=1, capacity=1,
                 token=number, asked=max(0.0, granted - draw.random() * clients / 2),
                 granted=granted, until=until,

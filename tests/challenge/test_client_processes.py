@@ -13,11 +13,10 @@ import pytest
 from challenge.one_fleet import order
 from puppets import environment
 
-from lockfast.challenge.clients import process as process_module
-from lockfast.challenge.clients.fleet import Fleet
-from lockfast.challenge.clients.process import ClientFailed, end_clients, start_client
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.processes import family, is_dead, state_of
+from lockfast_challenge.clients import process as process_module
+from lockfast_challenge.clients.fleet import Fleet
+from lockfast_challenge.clients.process import ClientFailed, end_clients, start_client
+from lockfast_challenge.processes import eventually, family, is_dead, state_of
 
 
 @pytest.fixture(name="start")
@@ -208,10 +207,10 @@ def test_whatever_is_imported_for_a_client_starts_no_thread():
     """What is forked has but the thread that forks; any other would be missing in it."""
     program = (
         "import os, threading\n"
-        "from lockfast.challenge.broken.registry import FLAWS\n"
-        "from lockfast.challenge.clients import __main__\n"
-        "from lockfast.challenge.clients.lockfast_locks import AsyncContender, SyncContender\n"
-        "from lockfast.challenge.contender import made_by\n"
+        "from lockfast_challenge.broken.registry import FLAWS\n"
+        "from lockfast_challenge.clients import __main__\n"
+        "from lockfast_challenge.clients.lockfast_locks import AsyncContender, SyncContender\n"
+        "from lockfast_challenge.contender import made_by\n"
         "from lockfast.urls import schemes\n"
         "for scheme in schemes():\n"
         "    SyncContender.imports(f'{scheme}://')\n"

@@ -11,11 +11,11 @@ import pytest
 from challenge.defects.putting_back import Defective, MendHasMoved, instead
 from challenge.defects.trials import TRIALS, play
 
-from lockfast.challenge.clients.lockfast_locks import SyncContender
-from lockfast.challenge.clients.process import ClientFailed
-from lockfast.challenge.deployments.choosing import own_servers
-from lockfast.challenge.outcome import Setting
-from lockfast.challenge.running import run
+from lockfast_challenge.clients.lockfast_locks import SyncContender
+from lockfast_challenge.clients.process import ClientFailed
+from lockfast_challenge.deployments.catalog import own_servers
+from lockfast_challenge.outcome import Setting
+from lockfast_challenge.runs.run import run
 
 PATIENCE = 300.0
 """What is found ends its run; so it may take longer than what is counted, on a busy machine."""

@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from lockfast.challenge.clients.diary import Diary, Reader
-from lockfast.challenge.history import operations
+from lockfast_challenge.clients.diary import Diary, Reader
+from lockfast_challenge.history import operations
 
 
 @pytest.fixture(name="path")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lockfast.challenge.history import Event, NotAHistory, begun_since, operations, read
+from lockfast_challenge.history import HistoryEvent, NotAHistory, begun_since, operations, read
 
 
-def event(at: float, phase: str, number: int = 1, act: str = "acquire", **more: object) -> Event:
-    return Event(at, "a", act, phase, number, 1, "door", **more)  # type: ignore[arg-type]
+def event(
+    at: float, phase: str, number: int = 1, act: str = "acquire", **more: object
+) -> HistoryEvent:
+    return HistoryEvent(at, "a", act, phase, number, 1, "door", **more)  # type: ignore[arg-type]
 
 
 def test_what_is_written_is_read():

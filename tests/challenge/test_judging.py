@@ -7,10 +7,8 @@ import signal
 import pytest
 from challenge.by_hand import ByHand
 
-from lockfast.challenge.checker.judging import judge
-from lockfast.challenge.checker.recent import recent
-from lockfast.challenge.outcome import Strike, Write
-from lockfast.challenge.recorded import Exit
+from lockfast_challenge.checker.judge import judge, recent
+from lockfast_challenge.outcome import Exit, Strike, Write
 
 ALL = {"is_fair": True, "is_renewed": True}
 FAILOVER = {"failover": "a failover forgets what was not replicated"}

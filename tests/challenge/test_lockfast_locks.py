@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from challenge.by_hand import ByHand
 
-from lockfast._async.lease import AsyncLease
-from lockfast._sync.lease import Lease
-from lockfast.challenge.checker.judging import judge
-from lockfast.challenge.clients.lockfast_locks import AsyncContender, SyncContender
+from lockfast.client._async.lease import AsyncLease
+from lockfast.client._sync.lease import Lease
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.checker.judge import judge
+from lockfast_challenge.clients.lockfast_locks import AsyncContender, SyncContender
 
 TTL = 60.0
 

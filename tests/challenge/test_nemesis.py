@@ -9,22 +9,21 @@ from itertools import islice
 
 from servers.echo import EchoServer, asked
 
-from lockfast.challenge.fault import Draw
-from lockfast.challenge.history import Event
-from lockfast.challenge.nemesis import on_ways
-from lockfast.challenge.nemesis.on_clients import OnClient
-from lockfast.challenge.nemesis.on_ways import way_faults
-from lockfast.challenge.nemesis.roles import Roles
-from lockfast.challenge.nemesis.schedule import slices
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.faults import on_network
+from lockfast_challenge.faults.fault import Draw
+from lockfast_challenge.faults.on_clients import ClientFault
+from lockfast_challenge.faults.on_network import network_faults
+from lockfast_challenge.faults.schedule import Roles, slices
+from lockfast_challenge.history import HistoryEvent
+from lockfast_challenge.servers.proxy import Proxy
 
 
-def event(client: str, act, phase, at: float) -> Event:
-    return Event(at=at, client=client, act=act, phase=phase, number=1, hold=1, name="door")
+def event(client: str, act, phase, at: float) -> HistoryEvent:
+    return HistoryEvent(at=at, client=client, act=act, phase=phase, number=1, hold=1, name="door")
 
 
-def fault(kind: str) -> OnClient:
-    return OnClient(kind, "holder", lengths=(1.0, 2.0), begins=lambda *_: None)
+def fault(kind: str) -> ClientFault:
+    return ClientFault(kind, "holder", lengths=(1.0, 2.0), begins=lambda *_: None)
 
 
 FAULTS = [fault("frozen"), fault("killed"), fault("late")]
@@ -50,7 +49,7 @@ def test_a_seed_fixes_the_same_whatever_order_the_kinds_are_given_in():
 
 def test_a_kind_that_cannot_be_made_here_changes_nothing_of_the_others():
     made = [one for one in drawn(FAULTS) if one.fault.kind != "late"]
-    lacking = OnClient(
+    lacking = ClientFault(
         "late", "holder", lengths=(1.0, 2.0), begins=lambda *_: None, lacks="something"
     )
 
@@ -74,38 +73,38 @@ def test_strikes_are_as_long_as_their_kind_says():
 def test_who_acquired_holds_until_it_releases_or_is_told_that_it_is_over():
     roles = Roles()
 
-    roles.see([event("1", "acquire", "ok", 1.0)])
-    assert roles.who("holder", ["0", "1"]) == "1"
+    roles.record([event("1", "acquire", "ok", 1.0)])
+    assert roles.client_with("holder", ["0", "1"]) == "1"
 
-    roles.see([event("1", "check", "fail", 2.0)])
-    assert roles.who("holder", ["0", "1"]) is None
+    roles.record([event("1", "check", "fail", 2.0)])
+    assert roles.client_with("holder", ["0", "1"]) is None
 
 
 def test_a_waiter_asks_while_another_holds():
     roles = Roles()
 
-    roles.see([event("0", "acquire", "invoked", 1.0)])
-    assert roles.who("waiter", ["0", "1"]) is None
-    assert roles.who("asker", ["0", "1"]) == "0"
+    roles.record([event("0", "acquire", "invoked", 1.0)])
+    assert roles.client_with("waiter", ["0", "1"]) is None
+    assert roles.client_with("asker", ["0", "1"]) == "0"
 
-    roles.see([event("1", "acquire", "ok", 2.0)])
-    assert roles.who("waiter", ["0", "1"]) == "0"
+    roles.record([event("1", "acquire", "ok", 2.0)])
+    assert roles.client_with("waiter", ["0", "1"]) == "0"
 
 
 def test_the_dead_have_no_role():
     roles = Roles()
 
-    roles.see([event("1", "acquire", "ok", 1.0)])
+    roles.record([event("1", "acquire", "ok", 1.0)])
 
-    assert roles.who("holder", ["0", "1.1"]) is None
+    assert roles.client_with("holder", ["0", "1.1"]) is None
 
 
 def test_who_dies_with_a_claim_is_in_the_way_of_others_and_nobody_else_is():
     roles = Roles()
 
-    roles.see([event("0", "acquire", "invoked", 1.0), event("1", "acquire", "ok", 1.0)])
-    roles.see([event("1", "release", "invoked", 1.5), event("2", "acquire", "ok", 2.0)])
-    roles.see([event("2", "release", "ok", 3.0), event("3", "acquire", "fail", 3.0)])
+    roles.record([event("0", "acquire", "invoked", 1.0), event("1", "acquire", "ok", 1.0)])
+    roles.record([event("1", "release", "invoked", 1.5), event("2", "acquire", "ok", 2.0)])
+    roles.record([event("2", "release", "ok", 3.0), event("3", "acquire", "fail", 3.0)])
 
     assert [roles.has_claim(one) for one in "01234"] == [True, True, False, False, False]
 
@@ -113,18 +112,18 @@ def test_who_dies_with_a_claim_is_in_the_way_of_others_and_nobody_else_is():
 def test_who_got_what_it_asked_for_is_known_by_when_it_last_did():
     roles = Roles()
 
-    roles.see([event("0", "acquire", "ok", 1.0), event("1", "acquire", "ok", 2.0)])
+    roles.record([event("0", "acquire", "ok", 1.0), event("1", "acquire", "ok", 2.0)])
 
-    assert roles.were_let_in(["0", "1"], since=1.0)
-    assert not roles.were_let_in(["0", "1"], since=1.5)
-    assert not roles.were_let_in(["0", "1", "2"], since=1.0)
+    assert roles.were_granted(["0", "1"], since=1.0)
+    assert not roles.were_granted(["0", "1"], since=1.5)
+    assert not roles.were_granted(["0", "1", "2"], since=1.0)
 
 
 def test_a_fault_on_a_way_says_if_it_met_nobody(monkeypatch):
-    monkeypatch.setattr(on_ways, "IN_WAIT", 0.0)
+    monkeypatch.setattr(on_network, "MESSAGE_WAIT_SECONDS", 0.0)
     draw = Draw(length=0.1, strength=0.5, anybody=0)
     with EchoServer() as server, Proxy(server.port) as way:
-        for fault in way_faults(lambda _: [way]):
+        for fault in network_faults(lambda _: [way]):
             if fault.kind in ("delay", "holder-cut-off", "waiter-refused"):
                 continue  # whether anybody came by is not known of them
             with socket.create_connection(("127.0.0.1", way.port), timeout=20):
@@ -134,10 +133,12 @@ def test_a_fault_on_a_way_says_if_it_met_nobody(monkeypatch):
 
 
 def test_a_brief_fault_lies_in_wait_until_a_message_comes_by(monkeypatch):
-    monkeypatch.setattr(on_ways, "IN_WAIT", 60.0)
+    monkeypatch.setattr(on_network, "MESSAGE_WAIT_SECONDS", 60.0)
     draw = Draw(length=0.1, strength=0.5, anybody=0)
     with EchoServer() as server, Proxy(server.port) as way:
-        [fault] = [one for one in way_faults(lambda _: [way]) if one.kind == "asker-replies-held"]
+        [fault] = [
+            one for one in network_faults(lambda _: [way]) if one.kind == "asker-replies-held"
+        ]
         with closing(socket.create_connection(("127.0.0.1", way.port), timeout=20)) as client:
             beginning = threading.Thread(target=fault.begin, args=(draw, 0))
             beginning.start()

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from challenge.by_hand import ByHand
 
-from lockfast.challenge.outcome import Outcome, Setting, Strike, Write
-from lockfast.challenge.report.wording import headline
+from lockfast_challenge.outcome import Outcome, Setting, Strike, Write
+from lockfast_challenge.report.wording import headline
 
 GUARDED = Setting("memcached", "lockfast", "guarded-counter", 2, 1, 10.0, 1.0, ("a", "b"))
 

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 from histories import held, told
 
-from lockfast.challenge.history import Event
-from lockfast.challenge.outcome import Finding, Outcome, Setting, Strike, Write
-from lockfast.challenge.report.fields import fields
-from lockfast.challenge.report.figures import figures
-from lockfast.challenge.report.page import page
-from lockfast.challenge.report.windows import MOST, windows
-from lockfast.challenge.report.wording import (
+from lockfast_challenge.history import HistoryEvent
+from lockfast_challenge.outcome import Outcome, RunFinding, Setting, Strike, Write
+from lockfast_challenge.report.figures import figures
+from lockfast_challenge.report.page import WINDOWS_MAX, page, windows
+from lockfast_challenge.report.wording import (
     NO_PROOF,
     again,
+    fields,
     headline,
     message,
     some,
@@ -39,13 +38,13 @@ SETTING = Setting(
 )
 
 
-def outcome(events: list[Event], *, ended: float = 10.0, **more: Any) -> Outcome:
+def outcome(events: list[HistoryEvent], *, ended: float = 10.0, **more: Any) -> Outcome:
     grants = sum(one.act == "acquire" and one.phase == "ok" for one in events)
     return Outcome(SETTING, began=0.0, ended=ended, events=events, grants=grants, **more)
 
 
 @pytest.fixture
-def handed_over() -> list[Event]:
+def handed_over() -> list[HistoryEvent]:
     """Client 0 holds, client 1 waits and holds; then client 0 again, after nobody did for long."""
     return [
         *held("0", 0.0, 0.1, 2.0, token=1),
@@ -57,8 +56,8 @@ def handed_over() -> list[Event]:
 @pytest.fixture
 def wrong(handed_over) -> Outcome:
     found = [
-        Finding("overlap", 2.5, "two inside", ("0", "1"), example=tuple(handed_over[:12])),
-        Finding("overlap", 5.0, "two inside after the failover", ("0", "1"), is_documented=True),
+        RunFinding("overlap", 2.5, "two inside", ("0", "1"), example=tuple(handed_over[:12])),
+        RunFinding("overlap", 5.0, "two inside after the failover", ("0", "1"), is_documented=True),
     ]
     return outcome(handed_over, findings=found, strikes=[Strike("way-cut", "all ways", 3.5, 5.0)])
 
@@ -120,7 +119,7 @@ def test_refusals_silence_and_ends_are_counted_apart():
     events = [
         *told("0", "acquire", 0.0, 1.0, 1, phase="fail"),
         *told("0", "acquire", 1.0, 2.0, 2, phase="unknown"),
-        Event(3.0, "0", "acquire", "invoked", 3, 3, "door"),
+        HistoryEvent(3.0, "0", "acquire", "invoked", 3, 3, "door"),
         *told("1", "acquire", 0.0, 1.0, 1, token=1),
         *told("1", "check", 2.0, 2.0, 2, hold=1, phase="fail"),
     ]
@@ -184,7 +183,9 @@ def test_of_many_kinds_some_are_named():
 def test_a_message_counts_from_the_beginning():
     """The checker knows no beginning; a reader of the page sees an axis that begins with 0."""
     run = Outcome(SETTING, began=50000.0, ended=50060.0)
-    found = Finding("overlap", 50001.5, "two from 50001.500 to 50002.250, token 50001500, in 3.250")
+    found = RunFinding(
+        "overlap", 50001.5, "two from 50001.500 to 50002.250, token 50001500, in 3.250"
+    )
 
     assert message(found, run) == "two from 1.500 to 2.250, token 50001500, in 3.250"
 
@@ -218,13 +219,13 @@ def test_a_short_run_is_drawn_whole(handed_over):
 def test_of_a_long_run_is_drawn_what_is_wrong_and_each_kind_of_fault():
     strikes = [Strike(f"kind-{at % 3}", "x", float(at), at + 1.0) for at in range(0, 3600, 10)]
     found = [
-        Finding("stall", 3000.0, "nobody was let in"),
-        *(Finding("overlap", float(at), "two", is_documented=True) for at in range(2000, 2900)),
+        RunFinding("stall", 3000.0, "nobody was let in"),
+        *(RunFinding("overlap", float(at), "two", is_documented=True) for at in range(2000, 2900)),
     ]
 
     shown = windows(outcome([], ended=3600.0, strikes=strikes, findings=found))
 
-    assert len(shown) == MOST
+    assert len(shown) == WINDOWS_MAX
     for at in (0.0, 10.0, 20.0, 2000.0, 3000.0):
         assert any(one.start <= at <= one.end for one in shown), at
 
@@ -297,7 +298,7 @@ def test_only_a_valid_run_is_said_to_be_no_proof(wrong, handed_over):
 def test_nothing_that_a_run_says_becomes_markup():
     evil = "<script>alert(1)</script>"
     events = held(evil, 0.0, 1.0, 2.0, token=1)
-    found = [Finding("crash", 1.0, evil, (evil,), example=tuple(events))]
+    found = [RunFinding("crash", 1.0, evil, (evil,), example=tuple(events))]
     strikes = [Strike(evil, evil, 1.0, 2.0)]
 
     tags = Tags(page(outcome(events, findings=found, strikes=strikes, not_made={evil: evil})))
@@ -320,7 +321,7 @@ def test_a_page_stays_bounded_however_long_the_run_was():
         )
     ]
     found = [
-        Finding("overlap", at / 2, "two", ("0",), example=tuple(events[at * 6 : at * 6 + 60]))
+        RunFinding("overlap", at / 2, "two", ("0",), example=tuple(events[at * 6 : at * 6 + 60]))
         for at in range(1000)
     ]
     strikes = [Strike("way-cut", "all ways", at / 2, at / 2 + 0.3) for at in range(1200)]

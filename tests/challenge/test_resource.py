@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lockfast.challenge.resource import Resource, ResourceClient, TooLate
-from lockfast.challenge.workloads import WORKLOADS
+from lockfast_challenge.outcome import WORKLOADS
+from lockfast_challenge.resource import Resource, ResourceClient, TooLate
 
 
 @pytest.fixture(name="behind")

@@ -14,21 +14,20 @@ from challenge.one_fleet import order
 from challenge.one_redis import one_redis
 from puppets import environment
 
-from lockfast.challenge.checker.judging import judge
-from lockfast.challenge.clients import fleet as fleet_module
-from lockfast.challenge.clients.fleet import Fleet
-from lockfast.challenge.clients.order import Order
-from lockfast.challenge.clients.process import ClientFailed
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.keeping import KeptAlready, kept
-from lockfast.challenge.nemesis.choosing import NoSuchFault
-from lockfast.challenge.outcome import Setting
-from lockfast.challenge.processes import family, is_dead
-from lockfast.challenge.running import Enough, run
+from lockfast_challenge.checker.judge import judge
+from lockfast_challenge.clients import fleet as fleet_module
+from lockfast_challenge.clients.fleet import Fleet
+from lockfast_challenge.clients.fork_server import Order
+from lockfast_challenge.clients.process import ClientFailed
+from lockfast_challenge.faults.schedule import NoSuchFault
+from lockfast_challenge.outcome import Setting
+from lockfast_challenge.processes import eventually, family, is_dead
+from lockfast_challenge.runs.archive import KeptAlready, kept
+from lockfast_challenge.runs.run import Enough, run
 
 CLIENTS = 3
-SERVER = b"lockfast.challenge.clients"
-LOCKFAST = "lockfast.challenge.clients.lockfast_locks"
+SERVER = b"lockfast_challenge.clients"
+LOCKFAST = "lockfast_challenge.clients.lockfast_locks"
 
 
 @pytest.fixture(name="deployment")
@@ -145,8 +144,8 @@ class Breaks:
     def __init__(self, deployment) -> None:
         self.has_begun = False
         self.store, self.url = deployment.store, deployment.url
-        self.url_for, self.ways, self.forgives = (
-            deployment.url_for, deployment.ways, deployment.forgives,
+        self.url_for, self.proxies_of, self.forgives = (
+            deployment.url_for, deployment.proxies_of, deployment.forgives,
         )  # fmt: skip
 
     def faults(self):

@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import takewhile
 
 import pytest
+from simulation.network import SimulatedStore
+from simulation.run import Scenario, simulate
 
-from lockfast._async.acquiring import AsyncAcquisition
-from lockfast._async.watchdog import AsyncWatchdog
-from lockfast.challenge.simulation.network import SimulatedStore
-from lockfast.challenge.simulation.running import Scenario, simulate
+from lockfast.client._async.acquisition import AsyncAcquisition
+from lockfast.client._async.watchdog import AsyncWatchdog
 from lockfast.core.door import HOLDING, Door
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -7,18 +7,18 @@ from xml.etree import ElementTree as ET
 import pytest
 from histories import held, told
 
-from lockfast.challenge.history import Event
-from lockfast.challenge.outcome import Finding, Strike, Write
-from lockfast.challenge.report.rows import rows
-from lockfast.challenge.report.timeline import MOST_ROWS, timeline
+from lockfast_challenge.history import HistoryEvent
+from lockfast_challenge.outcome import RunFinding, Strike, Write
+from lockfast_challenge.report.figures import rows
+from lockfast_challenge.report.timeline import MOST_ROWS, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture
-def overlap() -> tuple[list[Event], Finding]:
+def overlap() -> tuple[list[HistoryEvent], RunFinding]:
     events = [*held("0", 0.0, 0.1, 2.0, token=1), *held("1", 0.2, 1.0, 3.0, token=2)]
-    return events, Finding("overlap", 1.0, "two inside", ("0", "1"), example=tuple(events))
+    return events, RunFinding("overlap", 1.0, "two inside", ("0", "1"), example=tuple(events))
 
 
 def read(svg: str) -> ET.Element:
@@ -57,7 +57,7 @@ def test_the_holds_that_show_a_violation_are_red_and_numbered(overlap):
 
 def test_what_the_store_documents_is_not_red(overlap):
     events, finding = overlap
-    documented = Finding(
+    documented = RunFinding(
         "overlap", 1.0, finding.message, finding.clients, is_documented=True, example=tuple(events)
     )
 
@@ -92,7 +92,10 @@ def test_refusals_and_being_told_to_stop_are_marked():
 
 
 def test_what_was_never_answered_is_not_drawn_as_a_hold():
-    events = [Event(0.0, "0", "acquire", "invoked", 1, 1, "door"), *held("1", 0, 1, 4, token=1)]
+    events = [
+        HistoryEvent(0.0, "0", "acquire", "invoked", 1, 1, "door"),
+        *held("1", 0, 1, 4, token=1),
+    ]
 
     svg = timeline(events)
 
@@ -113,7 +116,7 @@ def test_a_hold_without_a_proof_is_pale_and_lasts_a_ttl_at_most():
 
 def test_whoever_comes_in_the_place_of_a_killed_client_has_its_row():
     killed = told("2", "acquire", 0.0, 1.0, 1, token=1)
-    waiting = [Event(1.0, "2", "acquire", "invoked", 2, 2, "door")]
+    waiting = [HistoryEvent(1.0, "2", "acquire", "invoked", 2, 2, "door")]
 
     [row] = rows([*killed, *waiting, *held("2.1", 4.0, 5.0, 6.0, token=2)], end=9.0)
 
@@ -174,7 +177,7 @@ def test_clients_stand_in_the_order_of_their_numbers():
 
 
 def test_a_client_whose_diary_is_wrong_does_not_hide_the_others():
-    answer_to_nothing = Event(1.0, "0", "acquire", "ok", 1, 1, "door")
+    answer_to_nothing = HistoryEvent(1.0, "0", "acquire", "ok", 1, 1, "door")
 
     svg = timeline([answer_to_nothing, *held("1", 0.0, 0.5, 2.0, token=1)])
 

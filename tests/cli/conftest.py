@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import lockfast
-from lockfast.challenge.eventually import PATIENCE
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 
 class Cli:
@@ -52,7 +52,8 @@ class Cli:
             text=True,
             check=False,
             env={**self.environment, **(env or {})},
-            timeout=2.5 * PATIENCE,  # the demo computes for ten seconds, here beside nine workers
+            timeout=2.5
+            * EVENTUALLY_SECONDS,  # the demo computes for ten seconds, here beside nine workers
         )
 
     def json(self, *arguments: str) -> dict[str, Any]:
@@ -145,6 +146,6 @@ def terminated() -> Callable[[subprocess.Popen[bytes]], int]:
 
     def end(process: subprocess.Popen[bytes]) -> int:
         process.send_signal(signal.SIGTERM)
-        return process.wait(timeout=PATIENCE)
+        return process.wait(timeout=EVENTUALLY_SECONDS)
 
     return end

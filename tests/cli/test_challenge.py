@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lockfast.challenge.eventually import PATIENCE
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 SHORT = ("--time", "1", "--clients", "2", "--ttl", "1", "--seed", "7")
 LONG = ("--time", "600", "--clients", "2", "--ttl", "1")
@@ -22,7 +22,7 @@ def is_anybody_left(folder: Path) -> bool:
     """Whether a client that writes into this folder still runs."""
     for one in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # gone meanwhile, or somebody else's
-            if b"lockfast.challenge.clients" not in one.read_bytes():
+            if b"lockfast_challenge.clients" not in one.read_bytes():
                 continue
             for opened in one.with_name("fd").iterdir():
                 with suppress(OSError):  # closed meanwhile
@@ -77,7 +77,7 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
     assert is_anybody_left(history)
 
     process.send_signal(number)
-    said, _ = process.communicate(timeout=PATIENCE)
+    said, _ = process.communicate(timeout=EVENTUALLY_SECONDS)
 
     assert process.returncode == 128 + number
     assert b"to run it again" in said

@@ -12,13 +12,17 @@ from histories import held
 from rich.console import Console
 
 from lockfast import ConfigurationError
-from lockfast.challenge.outcome import Finding, Outcome, Setting, Strike
-from lockfast.challenge.running import Progress
-from lockfast.cli.challenge.playing import usual_workload
-from lockfast.cli.challenge.progress import Teller, sentence
-from lockfast.cli.challenge.stopping import stopping
-from lockfast.cli.challenge.summary import show
-from lockfast.cli.challenge.targets import allowed, is_here
+from lockfast_challenge.cli.command import stopping
+from lockfast_challenge.cli.play import (
+    ProgressDisplay,
+    allowed,
+    is_here,
+    progress_sentence,
+    usual_workload,
+)
+from lockfast_challenge.cli.summary import show
+from lockfast_challenge.outcome import Outcome, RunFinding, Setting, Strike
+from lockfast_challenge.runs.run import RunProgress
 
 SETTING = Setting("redis", "lockfast", "counter", 2, 7, 60.0, 1.0, ("holder-frozen", "way-cut"))
 
@@ -30,8 +34,8 @@ COMMAND = f"lockfast challenge --start redis --seed 7 --faults {'a-kind,' * 20}l
 def invalid() -> Outcome:
     events = [*held("0", 0.0, 0.1, 2.0, token=1), *held("1", 0.2, 1.0, 3.0, token=2)]
     found = [
-        Finding("overlap", 1.0, "two were inside at once", ("0", "1"), example=tuple(events)),
-        Finding("overlap", 5.0, "two again", ("0", "1"), is_documented=True),
+        RunFinding("overlap", 1.0, "two were inside at once", ("0", "1"), example=tuple(events)),
+        RunFinding("overlap", 5.0, "two again", ("0", "1"), is_documented=True),
     ]
     return Outcome(
         SETTING,
@@ -105,27 +109,32 @@ def test_of_many_findings_the_first_are_shown(invalid):
 
 
 def test_progress_says_how_long_still_what_strikes_and_what_was_found():
-    now = Progress(seconds=12.0, doing="way-cut", grants=1234, findings=1)
+    now = RunProgress(seconds=12.0, doing="way-cut", grants=1234, findings=1)
     later = replace(now, seconds=13.0, wrong=frozenset({"stall", "overlap"}))
 
     # One that is documented is nothing wrong.
-    assert sentence(now, seconds=60.0) == "48 s left, nothing wrong, 1,234 grants; fault way-cut"
-    assert "47 s left, found: overlap, stall, 1,234 grants" in sentence(later, seconds=60.0)
+    assert (
+        progress_sentence(now, seconds=60.0)
+        == "48 s left, nothing wrong, 1,234 grants; fault way-cut"
+    )
+    assert "47 s left, found: overlap, stall, 1,234 grants" in progress_sentence(
+        later, seconds=60.0
+    )
 
 
 def test_a_run_that_takes_longer_is_nearly_done():
-    now = Progress(seconds=70.0, doing="ending", grants=1, findings=0)
+    now = RunProgress(seconds=70.0, doing="ending", grants=1, findings=0)
 
-    assert sentence(now, seconds=60.0) == "nearly done, nothing wrong, 1 grant; ending"
+    assert progress_sentence(now, seconds=60.0) == "nearly done, nothing wrong, 1 grant; ending"
 
 
 def test_in_a_pipe_a_line_is_written_now_and_then_and_at_every_finding():
     stream = io.StringIO()
-    teller = Teller(seconds=60.0, stream=stream)
+    display = ProgressDisplay(seconds=60.0, stream=stream)
 
     for tenth in range(250):
         wrong = frozenset({"stall"} if tenth >= 120 else ())
-        teller(Progress(tenth / 10, "quiet", tenth, len(wrong), wrong))
+        display(RunProgress(tenth / 10, "quiet", tenth, len(wrong), wrong))
 
     lines = stream.getvalue().splitlines()
     assert [line.partition(" left")[0] for line in lines] == [

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lockfast import Holder, Inspection, Owner, Waiter
-from lockfast.cli.cycles import found, found_twice, sentences
+from lockfast.cli.deadlocks import confirmed_cycles, found, sentences
 
 ONE = Owner("web-1", 4711, "Task-12", "shop", asker="aa-1")
 OTHER = Owner("web-2", 812, "MainThread", asker="bb-1")
@@ -23,7 +23,7 @@ TANGLE = [name("x", ONE, OTHER), name("y", OTHER, ONE)]
 
 
 def test_two_who_wait_for_each_other_are_named():
-    [cycle] = found_twice(lambda: TANGLE)
+    [cycle] = confirmed_cycles(lambda: TANGLE)
 
     assert sentences(cycle) == [
         "web-2 pid 812, 'MainThread' waits for 'x', which web-1 pid 4711 (shop), 'Task-12' holds",
@@ -35,7 +35,7 @@ def test_what_only_one_look_shows_is_no_cycle():
     """The names are read one after the other, while others come and go."""
     looks = iter([TANGLE, TANGLE[:1]])
 
-    assert found_twice(lambda: next(looks)) == []
+    assert confirmed_cycles(lambda: next(looks)) == []
 
 
 def test_whom_an_older_version_wrote_down_is_taken_to_go_on():

@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from lockfast import Locks
 from lockfast.cli.app import app
-from lockfast.cli.demo.play import Play, Span
-from lockfast.cli.demo.timeline import timeline
+from lockfast.cli.demo.command import Play, Span, timeline
 from lockfast.cli.demo.transaction import request
 
 FIELDS = ["story", "guarded", "sold", "stock", "duplicates", "stale_writes", "seconds"]

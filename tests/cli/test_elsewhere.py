@@ -42,6 +42,19 @@ def test_the_help_lists_every_command_on_windows_too(monkeypatch):
     assert done.stdout.count("Not on Windows.") == 3
 
 
+def test_a_command_of_another_package_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr("lockfast.cli.app.entry_points", lambda **_: ())
+
+    done = CliRunner().invoke(app, ["challenge", "--start", "redis"])
+    listed = CliRunner().invoke(app, ["--help"])
+
+    assert done.exit_code == 78
+    assert done.stderr == (
+        'lockfast: lockfast challenge is a package of its own: pip install "lockfast[challenge]"\n'
+    )
+    assert "  challenge  Not installed." in listed.stdout
+
+
 PROGRAM = """
 import sys
 # What others stand on here: ours is what is on trial.

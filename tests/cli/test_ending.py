@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.cli.ending import after_loss, margin, while_trusted
-from lockfast.core.renewing import due_after
-from lockfast.core.trust import trusted_until
+from lockfast.cli.run_supervision import after_loss, while_trusted
+from lockfast.core.renewal import due_after, stop_margin_seconds, trusted_until
 
 ttls = st.floats(0.05, 7 * 86400)
 moments = st.floats(0, 1e7)
@@ -37,7 +36,7 @@ def test_a_lock_that_another_may_have_leaves_hardly_any_time(now, ttl, reason):
     ending = after_loss(healthy, now=now, reason=reason, ttl=ttl)
 
     assert ending.term_at <= now
-    assert ending.kill_at <= now + margin(ttl)
+    assert ending.kill_at <= now + stop_margin_seconds(ttl)
 
 
 @given(now=moments, ttl=ttls)

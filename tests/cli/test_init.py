@@ -10,15 +10,15 @@ import pytest
 from click.testing import CliRunner, Result
 from servers.postgresql import shared_server
 
-from lockfast.backends.postgresql.schema import Tables
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.backends.postgresql.schema import PostgresqlTables
 from lockfast.cli.app import app
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 
 @pytest.fixture
-def tables() -> Iterator[Tables]:
+def tables() -> Iterator[PostgresqlTables]:
     """Give tables in a schema that is not there yet."""
-    found = Tables(schema=f"s{os.urandom(4).hex()}")
+    found = PostgresqlTables(schema=f"s{os.urandom(4).hex()}")
     yield found
     shared_server().run(f"DROP SCHEMA IF EXISTS {found.schema} CASCADE")
 
@@ -39,7 +39,7 @@ def init(server, tables):
     return run
 
 
-def number_of_tables(server: PostgresqlServer, tables: Tables) -> int:
+def number_of_tables(server: PostgresqlServer, tables: PostgresqlTables) -> int:
     found = server.run("SELECT count(*) FROM pg_tables WHERE schemaname = %s", tables.schema)
     return int(found[0][0])
 

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lockfast import BackendUnavailable, Finding, Inspection, Locks, NotAcquired
-from lockfast.challenge.eventually import eventually
-from lockfast.cli.doctor import _of_leases
+from lockfast.cli.doctor import _lease_findings
+from lockfast_challenge.processes import eventually
 
 WIDE = Finding("warning", "permissions", "the user may do everything", "give it less")
 
@@ -25,7 +25,7 @@ def test_a_store_that_stops_answering_before_its_leases_are_read_is_told_of(monk
     with Locks("memory://") as locks:
         found = locks.diagnose()
         monkeypatch.setattr(locks, "survey", away)
-        [told] = _of_leases(locks, found)
+        [told] = _lease_findings(locks, found)
 
     assert (told.level, told.subject) == ("warning", "leases")
     assert told.message == "who holds and who waits could not be read: the server is gone"
@@ -45,7 +45,7 @@ def test_a_cycle_is_found_beside_whatever_else_was(found):
     with Locks(url) as locks, ThreadPoolExecutor(2) as pool:
         both = [pool.submit(hold_and_wait, *names) for names in (("x", "y"), ("y", "x"))]
         eventually(lambda: locks.inspect("x").line and locks.inspect("y").line)
-        told = _of_leases(locks, found)
+        told = _lease_findings(locks, found)
         enough.set()
         for one in both:
             one.result(60)

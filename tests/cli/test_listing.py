@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import lockfast
 from lockfast.cli.app import app
-from lockfast.cli.overview import chosen, laid_out
+from lockfast.cli.ls import chosen, laid_out
 from lockfast.model import ALL, Closing, Holder, Inspection, Owner, Waiter
 
 WORKER = Owner(host="web1", pid=4711, label="report")

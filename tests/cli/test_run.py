@@ -9,7 +9,7 @@ import signal
 import pytest
 
 import lockfast
-from lockfast.challenge.eventually import PATIENCE
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 FORWARDED = ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2"]
 
@@ -78,7 +78,7 @@ def test_a_signal_sent_to_lockfast_reaches_the_command_exactly_once(
 
     running.send_signal(signal.Signals[f"SIG{name}"])
 
-    assert running.wait(timeout=PATIENCE) == 0
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 0
     assert log.read_text() == f"{name}\n"
 
 
@@ -92,7 +92,7 @@ def test_the_whole_process_group_of_the_command_gets_the_signal(
 
     running.terminate()
 
-    assert running.wait(timeout=PATIENCE) == 128 + 15
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 128 + 15
     eventually(lambda: not is_running(int(pids.read_text())))
 
 
@@ -110,7 +110,7 @@ def test_a_command_that_ignores_term_keeps_its_lock(cli, tmp_path, eventually):
 
     assert cli("run", "report", "--no-wait", "--", "true").returncode == 75
     go.touch()
-    assert running.wait(timeout=PATIENCE) == 0
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 0
 
 
 def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
@@ -124,7 +124,7 @@ def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
     running.send_signal(signal.SIGHUP)
     go.touch()
 
-    assert running.wait(timeout=PATIENCE) == 0
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 0
 
 
 def _group_of(cli, tmp_path, eventually):
@@ -188,7 +188,7 @@ def test_a_signal_ends_the_wait_and_leaves_nothing_behind(  # noqa: PLR0917 - fi
 
     waiting.send_signal(signal.Signals[f"SIG{name}"])
 
-    assert waiting.wait(timeout=PATIENCE) == code
+    assert waiting.wait(timeout=EVENTUALLY_SECONDS) == code
     assert inspect("report").line == ()
 
 
@@ -239,7 +239,7 @@ def test_a_waiter_runs_after_the_holder(cli, held, eventually, terminated, inspe
 
     assert terminated(holder) == 128 + 15
 
-    assert waiting.wait(timeout=PATIENCE) == 0
+    assert waiting.wait(timeout=EVENTUALLY_SECONDS) == 0
 
 
 def test_min_hold_keeps_the_lock_closed_after_a_quick_command(cli):
@@ -278,7 +278,7 @@ def test_twenty_runs_of_one_name_never_overlap(cli, tmp_path):
 
     runs = [cli.start("run", "report", "--", "sh", "-c", script) for _ in range(20)]
 
-    assert [one.wait(timeout=2 * PATIENCE) for one in runs] == [0] * 20
+    assert [one.wait(timeout=2 * EVENTUALLY_SECONDS) for one in runs] == [0] * 20
     lines = [line.split() for line in log.read_text().splitlines()]
     tokens = [int(token) for _, token in lines]
     assert [word for word, _ in lines] == ["begin", "end"] * 20

@@ -13,11 +13,10 @@ import time
 
 import pytest
 
-from lockfast.challenge.eventually import PATIENCE
-from lockfast.challenge.processes import freeze
-from lockfast.cli import guard as guards
-from lockfast.cli.guard import Guard
+from lockfast.cli import run_process as guards
+from lockfast.cli.run_process import Guard
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, freeze
 
 # Ignores TERM, notes it, and says over and over when it was last alive.
 STUBBORN = """
@@ -103,7 +102,7 @@ def test_a_guard_that_is_stopped_keeps_nobody_waiting_and_acts_on_the_last_word(
 
     os.kill(guard.pid, signal.SIGCONT)
 
-    assert sleeper.wait(timeout=PATIENCE) == -signal.SIGKILL
+    assert sleeper.wait(timeout=EVENTUALLY_SECONDS) == -signal.SIGKILL
     assert Clock().now() >= ends_at
     assert guard.has_struck()
 
@@ -124,7 +123,7 @@ def test_a_command_whose_group_is_stopped_for_long_goes_on_when_it_is_continued(
     go.touch()
     os.killpg(group, signal.SIGCONT)
 
-    assert running.wait(timeout=PATIENCE) == 7
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 7
     assert running.stderr.read() == b""
 
 
@@ -140,7 +139,7 @@ def test_a_command_that_is_killed_while_its_group_is_stopped_ends_the_run(
 
     os.kill(int(ready.read_text()), signal.SIGKILL)
 
-    assert running.wait(timeout=PATIENCE) == 128 + signal.SIGKILL
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 128 + signal.SIGKILL
     assert not inspect("report").holders
 
 
@@ -150,7 +149,7 @@ def test_a_broken_lock_ends_the_command(cli, stubborn, tmp_path):
 
     assert cli("break", "report", "--yes").returncode == 0
 
-    assert running.wait(timeout=PATIENCE) == 73
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 73
     assert (tmp_path / "told").exists()
     assert b"an operator broke it" in running.stderr.read()
 
@@ -159,7 +158,7 @@ def test_a_frozen_store_ends_the_command_before_its_lease(stubborn, tmp_path, fr
     running = stubborn("--ttl", "3")
     lease_ends = frozen_store("report")
 
-    assert running.wait(timeout=PATIENCE) == 73
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 73
 
     assert (tmp_path / "told").exists()
     assert _last_sign_of_life(tmp_path) < lease_ends
@@ -179,13 +178,13 @@ def test_a_frozen_lockfast_ends_the_command_before_its_lease(
 
     assert _last_sign_of_life(tmp_path) < lease_ends
     running.send_signal(signal.SIGCONT)
-    assert running.wait(timeout=PATIENCE) == 73
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 73
 
 
 def test_max_hold_ends_the_command(cli, stubborn, tmp_path):
     running = stubborn("--ttl", "3", "--max-hold", "2")
 
-    assert running.wait(timeout=PATIENCE) == 73
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 73
     assert (tmp_path / "told").exists()
     assert b"held for max_hold" in running.stderr.read()
     assert cli("run", "report", "--no-wait", "--", "true").returncode == 0
@@ -201,7 +200,7 @@ def test_what_the_command_started_is_ended_with_it(cli, tmp_path, eventually, is
 
     cli("break", "report", "--yes")
 
-    assert running.wait(timeout=PATIENCE) == 73
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 73
     eventually(lambda: not is_running(int(pid.read_text())))
 
 
@@ -213,7 +212,7 @@ def test_a_command_that_obeys_is_ended_by_term_alone(cli, tmp_path, eventually):
 
     cli("break", "report", "--yes")
 
-    assert running.wait(timeout=PATIENCE) == 73
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 73
     assert tidy.exists()
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
 
-from lockfast.challenge.eventually import PATIENCE
-from lockfast.cli import waiting
-from lockfast.cli.wording import state_since
+from lockfast.cli import run
+from lockfast.cli.text import state_since
 from lockfast.model import Closing, Holder, Inspection, Owner
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 
 def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
@@ -27,7 +29,7 @@ def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
         line,
     )
     holder.send_signal(signal.SIGTERM)
-    assert waiting_run.wait(timeout=PATIENCE) == 0
+    assert waiting_run.wait(timeout=EVENTUALLY_SECONDS) == 0
     assert waiting_run.stderr.read() == b""
 
 
@@ -36,7 +38,7 @@ class Looked:
 
     def __init__(self) -> None:
         self.times = 0
-        self.is_enough = waiting.threading.Event()
+        self.is_enough = run.threading.Event()
 
     def inspect(self, name: str) -> Inspection:
         self.times += 1
@@ -46,13 +48,13 @@ class Looked:
 
 
 def test_the_line_is_repeated_rarely(monkeypatch, capsys):
-    monkeypatch.setattr(waiting, "FIRST_WORD", 0.01)
-    monkeypatch.setattr(waiting, "NEXT_WORD", 0.01)
-    monkeypatch.setattr(waiting, "is_wanted", lambda: False)
+    monkeypatch.setattr(run, "FIRST_LINE_SECONDS", 0.01)
+    monkeypatch.setattr(run, "NEXT_LINE_SECONDS", 0.01)
+    monkeypatch.setattr(run, "is_live_terminal", lambda: False)
     locks = Looked()
 
-    with waiting.told_of_waiting(locks, "report", is_quiet=False):
-        assert locks.is_enough.wait(PATIENCE)
+    with run.waiting_reported(locks, "report", is_quiet=False):
+        assert locks.is_enough.wait(EVENTUALLY_SECONDS)
 
     told = capsys.readouterr().err.splitlines()
     assert set(told) == {"lockfast: waiting for report, held by nobody at the moment"}
@@ -111,5 +113,16 @@ def test_a_quiet_run_says_nothing_while_it_waits(cli, held, eventually, inspect,
 
     terminated(holder)
 
-    assert quiet.wait(timeout=PATIENCE) == 0
+    assert quiet.wait(timeout=EVENTUALLY_SECONDS) == 0
     assert quiet.stderr.read() == b""
+
+
+def test_it_starts_without_rich():
+    """Cron starts it every minute, and an import of rich takes longer than the lock."""
+    program = "import sys; sys.modules['rich'] = None\nimport lockfast.cli.run, lockfast.cli.app\n"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from lockfast.cli.signals import Signalled, Signals
+from lockfast.cli.run_supervision import Signalled, Signals
 
 
 def test_a_signal_that_was_swallowed_still_ends_the_wait():

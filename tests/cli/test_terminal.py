@@ -12,7 +12,7 @@ import pytest
 from servers.postgresql import shared_server
 
 import lockfast
-from lockfast.challenge.eventually import PATIENCE
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 # Makes the terminal on stdin the controlling one, as a terminal emulator does for its shell.
 AS_SESSION = (
@@ -32,7 +32,7 @@ class Screen:
         os.write(self._keys, keys.encode())
 
     def read_until(self, text: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + EVENTUALLY_SECONDS
         while text not in self.seen:
             assert time.monotonic() < deadline, f"{text!r} is not in {self.seen!r}"
             self._read()
@@ -82,7 +82,7 @@ def test_a_waiter_sees_its_place_and_the_holder(cli, held, on_terminal, terminat
     terminated(holder)
 
     screen.read_until("it ran")
-    assert waiting.wait(timeout=PATIENCE) == 0
+    assert waiting.wait(timeout=EVENTUALLY_SECONDS) == 0
 
 
 def test_in_a_pipe_a_waiter_is_quiet(cli, held, eventually, terminated, inspect):
@@ -102,7 +102,7 @@ def test_the_command_can_read_the_keyboard(cli, on_terminal):
     screen.press("hello\n")
 
     screen.read_until("got hello")
-    assert running.wait(timeout=PATIENCE) == 0
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 0
 
 
 def test_ctrl_c_reaches_the_command_exactly_once(cli, on_terminal, tmp_path):
@@ -113,7 +113,7 @@ def test_ctrl_c_reaches_the_command_exactly_once(cli, on_terminal, tmp_path):
 
     screen.press("\x03")
 
-    assert running.wait(timeout=PATIENCE) == 5
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 5
     assert log.read_text() == "INT\n"
 
 
@@ -124,7 +124,7 @@ def test_ctrl_c_ends_a_wait(cli, held, on_terminal):
 
     screen.press("\x03")
 
-    assert waiting.wait(timeout=PATIENCE) == 130
+    assert waiting.wait(timeout=EVENTUALLY_SECONDS) == 130
 
 
 def test_a_stopped_command_gives_the_shell_back_and_goes_on_in_the_foreground(cli, on_terminal):
@@ -140,7 +140,7 @@ def test_a_stopped_command_gives_the_shell_back_and_goes_on_in_the_foreground(cl
 
     screen.read_until("got-hello")
     screen.press("exit\n")
-    assert shell.wait(timeout=PATIENCE) == 0
+    assert shell.wait(timeout=EVENTUALLY_SECONDS) == 0
 
 
 def test_a_command_stopped_for_longer_than_its_lease_is_not_continued(cli, on_terminal, tmp_path):
@@ -160,7 +160,7 @@ def test_a_command_stopped_for_longer_than_its_lease_is_not_continued(cli, on_te
     screen.read_until("code-73")
     assert not after.exists()
     screen.press("exit\n")
-    shell.wait(timeout=PATIENCE)
+    shell.wait(timeout=EVENTUALLY_SECONDS)
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_watching_shows_what_changes_until_ctrl_c(cli, held, on_terminal, termin
     screen.press("\x03")
 
     screen.read_to_the_end(watching)
-    assert watching.wait(timeout=PATIENCE) == 0
+    assert watching.wait(timeout=EVENTUALLY_SECONDS) == 0
 
 
 def test_ctrl_c_ends_a_challenge_and_shows_what_it_saw(cli, on_terminal):
@@ -215,7 +215,7 @@ def test_ctrl_c_ends_a_challenge_and_shows_what_it_saw(cli, on_terminal):
 
     screen.read_until("to run it again")
     screen.read_to_the_end(running)
-    assert running.wait(timeout=PATIENCE) == 130
+    assert running.wait(timeout=EVENTUALLY_SECONDS) == 130
 
 
 def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal):
@@ -230,7 +230,7 @@ def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal)
         with lock as successor:
             screen.press("y\n")
             screen.read_until("nobody holds 'report'")
-            assert breaking.wait(timeout=PATIENCE) == 1
+            assert breaking.wait(timeout=EVENTUALLY_SECONDS) == 1
             successor.renew()
 
 
@@ -245,7 +245,7 @@ def test_the_operator_is_asked_before_tables_are_dropped(cli, on_terminal):
             screen.press(f"{answer}\n")
             screen.read_to_the_end(asking)
 
-            assert asking.wait(timeout=PATIENCE) == code
+            assert asking.wait(timeout=EVENTUALLY_SECONDS) == code
             tables = server.run("SELECT 1 FROM pg_tables WHERE schemaname = %s", schema)
             assert len(tables) == left
     finally:

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockfast import Holder, Inspection, Owner, Waiter
-from lockfast.cli.waiting import sentence
-from lockfast.cli.wording import ordinal
+from lockfast.cli.run import waiting_sentence
+from lockfast.cli.text import ordinal
 from lockfast.model import printable
-from lockfast.observe.durations import duration
+from lockfast.observe.figures import duration
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_a_waiter_is_told_its_place_and_the_holder():
         ),
     )
 
-    assert sentence(seen, host="web-3", pid=2) == (
+    assert waiting_sentence(seen, host="web-3", pid=2) == (
         "2nd in line for report; held by web-1 pid 4711 for 12 s, token 7"
     )

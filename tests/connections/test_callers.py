@@ -12,10 +12,17 @@ from psycopg.rows import dict_row
 from pymysql.cursors import SSDictCursor
 
 from lockfast import ConfigurationError
-from lockfast.connections._async.callers import AsyncCallersConnection
-from lockfast.connections._sync.callers import CallersConnection
-from lockfast.connections.dialects import MYSQL, POSTGRESQL, SQLITE
-from lockfast.connections.statements import Marks, Statement, Value, joined
+from lockfast.dbapi._async.connection import AsyncCallersConnection
+from lockfast.dbapi._sync.connection import CallersConnection
+from lockfast.dbapi.statements import (
+    MYSQL,
+    POSTGRESQL,
+    SQLITE,
+    ParameterStyle,
+    Statement,
+    Value,
+    joined,
+)
 
 ODD = 'a "name" `of` %s %(x)s :value ?'
 
@@ -141,8 +148,8 @@ def test_a_schema_and_a_table_are_quoted_each():
 def test_a_statement_is_written_with_the_marks_of_each_driver():
     both = joined(" AND ", [Statement("a%:b = ", Value(1)), Statement("c = ", Value(2))])
 
-    assert both.words(Marks.QUESTION) == "a%:b = ? AND c = ?"
-    assert both.words(Marks.PERCENT) == "a%%:b = %s AND c = %s"
-    assert both.words(Marks.NAMED) == r"a%\:b = :value_0 AND c = :value_1"
+    assert both.words(ParameterStyle.QUESTION) == "a%:b = ? AND c = ?"
+    assert both.words(ParameterStyle.PERCENT) == "a%%:b = %s AND c = %s"
+    assert both.words(ParameterStyle.NAMED) == r"a%\:b = :value_0 AND c = :value_1"
     assert both.values() == (1, 2)
     assert both.named_values() == {"value_0": 1, "value_1": 2}

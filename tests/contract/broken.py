@@ -27,11 +27,11 @@ from lockfast import (
     OutcomeUnknown,
     Renewal,
 )
-from lockfast._async.lease import lease_on
 from lockfast.backends.memory._async.backend import AsyncMemoryBackend
 from lockfast.backends.memory.store import MemoryStore
+from lockfast.client._async.lease import lease_on
 from lockfast.core.door import Door
-from lockfast.core.mostly_one import each
+from lockfast.core.small_set import each
 from lockfast.runtime.clock import Clock
 from lockfast.testing import AsyncBackendContract
 

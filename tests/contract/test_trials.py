@@ -10,7 +10,7 @@ from contract.broken import Whole
 
 from lockfast.backends.memory._async.backend import AsyncMemoryBackend
 from lockfast.testing import VirtualClock, run_in_virtual_time
-from lockfast.testing._async.contract.trials import TRIALS
+from lockfast.testing._async.contract.subject import TRIALS
 
 TTL = 3.0
 

@@ -1,4 +1,4 @@
-"""One rule for mutex, read-write lock and semaphore."""
+"""One admission rule for mutex, read-write lock and semaphore."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
+from occupancy import occupied
 
-from lockfast.core.admission import admit, occupied
+from lockfast.core.admission import admit
 from lockfast.model import ALL
 
 
@@ -25,7 +26,7 @@ lines = st.lists(claims, max_size=12)
 
 @given(capacity=st.integers(1, 8), inside=lines, line=lines)
 def test_never_more_inside_than_fit(capacity: int, inside: list[One], line: list[One]) -> None:
-    """Whoever is admitted fits, or adds no weight because its party is inside."""
+    """An admitted claim fits, or adds no weight because its owner is already inside."""
     admitted = admit(capacity=capacity, inside=inside, line=line)
 
     assert occupied([*inside, *admitted]) <= max(capacity, occupied(inside))
@@ -33,7 +34,7 @@ def test_never_more_inside_than_fit(capacity: int, inside: list[One], line: list
 
 @given(capacity=st.integers(1, 8), line=st.lists(st.builds(One, weight=st.integers(1, 5))))
 def test_the_first_that_does_not_fit_closes_the_door(capacity: int, line: list[One]) -> None:
-    """Without parties the admitted are a prefix of the line, and the longest that fits."""
+    """Without explicit owners, the admitted claims are the longest prefix of the line that fits."""
     admitted = admit(capacity=capacity, inside=[], line=line)
 
     assert admitted == line[: len(admitted)]
@@ -46,7 +47,7 @@ def test_the_first_that_does_not_fit_closes_the_door(capacity: int, line: list[O
 def test_whoever_is_of_a_party_inside_passes(
     capacity: int, inside: list[One], line: list[One]
 ) -> None:
-    """A party that waited for itself would wait for ever."""
+    """An owner that waited for itself would wait for ever."""
     admitted = admit(capacity=capacity, inside=inside, line=line)
 
     for one in line:

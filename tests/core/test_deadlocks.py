@@ -1,4 +1,4 @@
-"""Who can never go on: found exactly, and named by the cycle that keeps them."""
+"""Which waiters can never go on: found exactly, and named by the cycle that keeps them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_reader_behind_a_writer_waits_for_the_writer_too():
 
 
 def test_somebody_who_seems_to_wait_twice_is_taken_to_go_on():
-    """Two that an older client wrote down alike cannot be told apart."""
+    """Two waiters that an older client recorded alike cannot be told apart."""
     waits = [lock("A", "y"), lock("A", "z"), lock("B", "x")]
 
     assert not cycles(waits, [Owned("A", "x", 1), Owned("B", "y", 1), Owned("B", "z", 1)])
@@ -66,7 +66,7 @@ def test_somebody_who_seems_to_wait_twice_is_taken_to_go_on():
 
 @st.composite
 def situations(draw):
-    """Draw who holds what and waits for what, as a fair store would have let it come to be."""
+    """Draw who holds what and who waits for what, in a state that a fair store can reach."""
     capacity = {name: draw(st.integers(1, 3)) for name in NAMES}
     holds: list[Owned[int]] = []
     for name in NAMES:
@@ -85,7 +85,7 @@ def situations(draw):
 
 
 def left_in_the_end(waits, holds):
-    """Let everybody go on who can, until nobody can: whoever goes on lets go of all it holds."""
+    """Let waiters go on until none can; a waiter that goes on releases all its holds."""
     waiting, held = list(waits), list(holds)
     while True:
         still = {one.who for one in waiting}

@@ -1,12 +1,12 @@
-"""Trust, renewing, back-off, outages, tokens: values in, values out."""
+"""Trust, renewal, back-off, outages, tokens: values in, values out."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.core import backoff, renewing, tokens, trust
-from lockfast.core.outage import Outage
+from lockfast.core import backoff, door, renewal
+from lockfast.core.backoff import OutagePatience
 from lockfast.model import Renewal
 
 seconds = st.floats(0.05, 1e5)
@@ -16,14 +16,14 @@ moments = st.floats(0, 1e7)
 @given(sent_at=moments, ttl=seconds)
 def test_trust_ends_before_the_store_could_give_the_name_away(sent_at: float, ttl: float) -> None:
     """The store's clock started no earlier than the request was sent."""
-    assert trust.trusted_until(sent_at=sent_at, ttl=ttl) < sent_at + ttl
+    assert renewal.trusted_until(sent_at=sent_at, ttl=ttl) < sent_at + ttl
 
 
 @given(until=moments, sent_at=moments, wait=st.floats(0, 100), ttl=seconds)
 def test_an_unanswered_renewal_changes_nothing(
     until: float, sent_at: float, wait: float, ttl: float
 ) -> None:
-    after = renewing.after_renewal(
+    after = renewal.after_renewal(
         until, Renewal.UNKNOWN, sent_at=sent_at, now=sent_at + wait, ttl=ttl
     )
 
@@ -35,7 +35,7 @@ def test_an_answer_after_the_deadline_revives_nothing(
     until: float, sent_at: float, wait: float, ttl: float
 ) -> None:
     now = sent_at + wait
-    after = renewing.after_renewal(until, Renewal.RENEWED, sent_at=sent_at, now=now, ttl=ttl)
+    after = renewal.after_renewal(until, Renewal.RENEWED, sent_at=sent_at, now=now, ttl=ttl)
 
     assert (after is None) == (now >= until)
     if after is not None:
@@ -44,9 +44,9 @@ def test_an_answer_after_the_deadline_revives_nothing(
 
 @given(sent_at=moments, ttl=seconds)
 def test_two_renewals_may_fail_before_trust_ends(sent_at: float, ttl: float) -> None:
-    until = trust.trusted_until(sent_at=sent_at, ttl=ttl)
-    first = renewing.due_after(sent_at=sent_at, ttl=ttl)
-    second = renewing.due_after_silence(now=first, ttl=ttl)
+    until = renewal.trusted_until(sent_at=sent_at, ttl=ttl)
+    first = renewal.due_after(sent_at=sent_at, ttl=ttl)
+    second = renewal.retry_after_silence(now=first, ttl=ttl)
 
     assert sent_at < first < second < until
 
@@ -55,29 +55,29 @@ def test_two_renewals_may_fail_before_trust_ends(sent_at: float, ttl: float) -> 
 def test_at_risk_is_never_said_of_what_is_over(
     now: float, until: float, ttl: float, *, unanswered: bool
 ) -> None:
-    at_risk = trust.is_at_risk(now=now, until=until, ttl=ttl, unanswered=unanswered)
+    at_risk = renewal.is_at_risk(now=now, until=until, ttl=ttl, unanswered=unanswered)
 
     assert not (at_risk and now >= until)
     if now < until:
-        assert at_risk == (unanswered or now >= trust.at_risk_from(until=until, ttl=ttl))
+        assert at_risk == (unanswered or now >= renewal.at_risk_from(until=until, ttl=ttl))
 
 
 @given(last=st.integers(0, 2**52), clock=st.floats(0, 2**51 / 1e6))
 def test_a_token_is_larger_than_the_last_and_no_smaller_than_the_clock(
     last: int, clock: float
 ) -> None:
-    token = tokens.next_token(last=last, clock=clock)
+    token = door.next_token(last=last, clock=clock)
 
     assert token > last
     assert token >= int(clock * 1e6)
-    assert token < tokens.LIMIT
+    assert token < door.TOKEN_LIMIT
 
 
 @given(attempt=st.integers(0, 10_000), jitter=st.floats(0, 0.999))
 def test_a_pause_grows_and_is_bounded(attempt: int, jitter: float) -> None:
     pause = backoff.delay(attempt, jitter=jitter)
 
-    assert backoff.FIRST / 2 <= pause <= backoff.MOST
+    assert backoff.FIRST_PAUSE_SECONDS / 2 <= pause <= backoff.LONGEST_PAUSE_SECONDS
 
 
 @given(wait=st.floats(0, 1e4), jitter=st.floats(0, 0.999))
@@ -90,11 +90,13 @@ def test_an_outage_is_outlived_up_to_a_ttl_in_line_and_once_before(
     since: float, waits: list[float], deadline: float, ttl: float
 ) -> None:
     """Never past the caller's deadline; and a place in line is gone after a ttl."""
-    in_line, outside, now = Outage(since), Outage(since), since
+    in_line, outside, now = OutagePatience(since), OutagePatience(since), since
     for number, wait in enumerate(waits):
         now += wait
         facts = {"now": now, "deadline": deadline, "ttl": ttl}
 
-        assert in_line.is_outlived(**facts, was_answered=True) == (now < min(deadline, since + ttl))
-        assert outside.is_outlived(**facts, was_answered=False) == (now < deadline and number == 0)
+        assert in_line.should_retry(**facts, was_answered=True) == (
+            now < min(deadline, since + ttl)
+        )
+        assert outside.should_retry(**facts, was_answered=False) == (now < deadline and number == 0)
         in_line, outside = in_line.again(), outside.again()

@@ -1,4 +1,4 @@
-"""Whose clients a store adopts: by where their classes stand, and by what it says itself."""
+"""Whose clients a store adopts: by the package of their classes, and by the store's own check."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lockfast.core.declaring import ForeignClients, is_of_asyncio, place_of_server
+from lockfast.core.descriptor import ForeignClients, is_asyncio_class, server_arguments
 
 
 def client_of(module: str, *inherited: type) -> Any:
-    """Return an object whose class stands in a module."""
+    """Return an object whose class is defined in a module."""
     return type("Client", inherited, {"__module__": module})()
 
 
@@ -34,7 +34,7 @@ def test_a_class_that_inherits_from_theirs_is_taken_for_theirs():
 
 
 def test_a_store_may_look_at_the_client_where_its_package_leads_to_several():
-    """An engine of SQLAlchemy belongs to the store that its dialect names."""
+    """A SQLAlchemy engine belongs to the store that its dialect names."""
 
     def engines_of(dialect: str) -> ForeignClients:
         return ForeignClients(
@@ -51,7 +51,7 @@ def test_a_store_may_look_at_the_client_where_its_package_leads_to_several():
 
 
 def test_a_stranger_is_not_looked_at():
-    """What a store would look for, only its own clients have."""
+    """Only a store's own clients have what its check looks for."""
     picky = ForeignClients(
         packages=frozenset({"driver"}), listed_as="", is_ours=lambda one: one.is_there
     )
@@ -76,11 +76,11 @@ def test_what_only_looks_like_theirs_is_objected_to():
 def test_a_package_called_asyncio_tells_the_flavour(module, expected):
     kind = type(client_of("my.application", type(client_of(module))))
 
-    assert is_of_asyncio(kind) is expected
+    assert is_asyncio_class(kind) is expected
 
 
 def test_the_place_of_a_server_is_shown_without_its_password():
-    place = place_of_server(urlsplit("redis://user:pw@host:1/0?password=pw"), "shop")
+    place = server_arguments(urlsplit("redis://user:pw@host:1/0?password=pw"), "shop")
 
     assert place == {
         "url": "redis://user:pw@host:1/0",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from occupancy import occupied
 
-from lockfast.core.admission import occupied
-from lockfast.core.door import Door, Place, Standing
+from lockfast.core.door import Door, Entry, EntryState
 from lockfast.model import Claim, Grant, Held, Renewal
 
-INSIDE = (Standing.HOLDING, Standing.ADMITTED, Standing.CLOSING)
+INSIDE = (EntryState.HOLDING, EntryState.ADMITTED, EntryState.CLOSING)
 
 
 class DoorMachine(RuleBasedStateMachine):
@@ -57,7 +57,7 @@ class DoorMachine(RuleBasedStateMachine):
     @rule(claim=claims)
     def arrive(self, claim: Claim) -> None:
         before = self.door.find(claim.id)
-        was_holding = before is not None and before.standing is Standing.HOLDING
+        was_holding = before is not None and before.standing is EntryState.HOLDING
         held_until = before.until if before else 0.0
         answer = self.door.arrive(claim, now=self.now)
         if isinstance(answer, Held):
@@ -73,9 +73,11 @@ class DoorMachine(RuleBasedStateMachine):
         assert place.until == self.now + claim.ttl
         self.tokens.append(token)
 
-    def holds(self, place: Place | None) -> bool:
-        """Whether it is inside: one that was admitted may know it from the one who rang."""
-        return place is not None and place.standing <= Standing.ADMITTED and place.until > self.now
+    def holds(self, place: Entry | None) -> bool:
+        """Return whether it is inside; an admitted claim may have learned it from its wakeup."""
+        return (
+            place is not None and place.standing <= EntryState.ADMITTED and place.until > self.now
+        )
 
     @rule(claim=claims)
     def renew(self, claim: Claim) -> None:
@@ -84,7 +86,7 @@ class DoorMachine(RuleBasedStateMachine):
         outcome = self.door.renew(claim.id, now=self.now, ttl=claim.ttl)
         assert (outcome is Renewal.RENEWED) == was_holding
         if place is not None and was_holding:
-            self.token_of[claim.id] = place.token  # an admitted one may renew before it asks
+            self.token_of[claim.id] = place.token  # an admitted claim may renew before it asks
 
     @rule(claim=claims, tombstone=st.booleans())
     def release(self, claim: Claim, *, tombstone: bool) -> None:
@@ -99,14 +101,14 @@ class DoorMachine(RuleBasedStateMachine):
         self.door.withdraw(claim, now=self.now, tombstone=True)
         place = self.door.find(claim.id)
         assert place is not None
-        assert place.standing in (Standing.GONE, Standing.BROKEN)
+        assert place.standing in (EntryState.GONE, EntryState.BROKEN)
         self.buried.add(claim.id)
 
     @rule(client=st.sampled_from("abc"))
     def die(self, client: str) -> None:
         self.door.forget([client], now=self.now)
         assert not any(
-            one.claim.client == client and one.standing in (Standing.HOLDING, Standing.WAITING)
+            one.claim.client == client and one.standing in (EntryState.HOLDING, EntryState.WAITING)
             for one in self.door.places
         )
 
@@ -114,14 +116,15 @@ class DoorMachine(RuleBasedStateMachine):
     def break_(self) -> None:
         self.door.settle(now=self.now)
         self.buried |= {
-            one.claim.id for one in self.door.places if one.standing is Standing.HOLDING
+            one.claim.id for one in self.door.places if one.standing is EntryState.HOLDING
         }
         self.door.break_(now=self.now)
-        assert not any(one.standing is Standing.HOLDING for one in self.door.places)
+        assert not any(one.standing is EntryState.HOLDING for one in self.door.places)
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 2.5, 6.0]))
     def pass_time(self, seconds: float) -> None:
-        # Less than a tombstone lives in all: a forgotten one may rise, and that is well.
+        # Less than the lifetime of a tombstone in all: a claim that is forgotten may come back, and
+        # that is correct.
         if self.now < 1050.0:
             self.now += seconds
 
@@ -129,16 +132,16 @@ class DoorMachine(RuleBasedStateMachine):
     def never_more_inside_than_fit(self) -> None:
         self.door.settle(now=self.now)
         inside = [one for one in self.door.places if one.standing in INSIDE]
-        going_on = {one.token for one in inside if one.standing is not Standing.CLOSING}
-        # One hold, one token: what closes behind a member of a party, of whom another was
-        # admitted and has yet to answer, is still that hold and takes no more of the door.
-        ended = [one for one in inside if one.standing is Standing.CLOSING]
+        going_on = {one.token for one in inside if one.standing is not EntryState.CLOSING}
+        # One hold, one token: if one claim of an owner closes while another was admitted and has
+        # yet to answer, the closing one is still that hold and takes no more of the door.
+        ended = [one for one in inside if one.standing is EntryState.CLOSING]
         same = [one for one in ended if one.token in going_on]
         assert occupied([one for one in inside if one not in same]) <= self.capacity
 
     @invariant()
     def nobody_waits_who_could_be_inside(self) -> None:
-        line = [one for one in self.door.places if one.standing is Standing.WAITING]
+        line = [one for one in self.door.places if one.standing is EntryState.WAITING]
         inside = [one for one in self.door.places if one.standing in INSIDE]
         if line:
             assert occupied([*inside, line[0]]) > self.capacity
@@ -150,7 +153,7 @@ class DoorMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_hold_of_ones_own_has_a_token_of_its_own(self) -> None:
-        holds = [one for one in self.door.places if one.standing is Standing.HOLDING]
+        holds = [one for one in self.door.places if one.standing is EntryState.HOLDING]
         tokens = [one.token for one in holds if one.claim.party is None]
         assert len(tokens) == len(set(tokens))
         assert all(one.token <= self.door.token for one in holds)
@@ -175,7 +178,7 @@ def test_a_grant_is_a_grant() -> None:
 
 
 def test_a_clock_that_was_put_back_closes_no_name_that_was_given_back() -> None:
-    """Held since a time to come, it would stay closed until then."""
+    """With a start in the future, it would stay closed until then."""
     door = Door()
     door.arrive(Claim("1", "door", "a", "", 1, 1, 5.0), now=4000.0)
 

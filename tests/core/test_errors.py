@@ -1,4 +1,4 @@
-"""What is left of an error on its way to another process."""
+"""What remains of an error on its way to another process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockfast.errors import AcquireTimeout, LeaseLost, LockError, StaleToken
 
 @pytest.mark.parametrize("name", errors.__all__)
 def test_every_error_can_be_made_from_its_message_alone(name):
-    """As serializers do that keep no more: Celery's, by default."""
+    """Some serializers, such as Celery's default, keep only the message."""
     kind = getattr(errors, name)
 
     made = kind("'door' is held by vm pid 7")
@@ -33,7 +33,7 @@ def test_every_error_can_be_made_from_its_message_alone(name):
     ids=lambda one: type(one).__name__,
 )
 def test_an_error_is_made_again_from_what_it_was_given(error):
-    """By its args, which is the message; and by pickle, with all its fields."""
+    """From its args, which are the message; and by pickle, with all its fields."""
     again = type(error)(*error.args)
     copied = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
 

@@ -1,12 +1,13 @@
-"""Why a lease expired: by what the background knows of its own wakes, and of the store."""
+"""Why a lease expired: from what the background knows of its own wakeups, and of the store."""
 
 from __future__ import annotations
 
 import pytest
 
-from lockfast.core.expiring import NEVER, cause_of_expiry
+from lockfast.core.renewal import cause_of_expiry
+from lockfast.model import FOREVER
 
-STOOD_STILL = "we stood still for {seconds:.1f} s"
+STANDSTILL_TEXT = "we stood still for {seconds:.1f} s"
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ STOOD_STILL = "we stood still for {seconds:.1f} s"
     [
         pytest.param({"wakes_at": 5.0, "due": 5.0}, "we stood still for 5.0 s", id="frozen"),
         pytest.param(
-            {"wakes_at": NEVER, "due": 6.0},
+            {"wakes_at": FOREVER, "due": 6.0},
             "we stood still for 4.0 s",
             id="frozen before the background had begun",
         ),
@@ -33,11 +34,13 @@ STOOD_STILL = "we stood still for {seconds:.1f} s"
             "we stood still for 8.0 s",
             id="frozen while a renewal was under way",
         ),
-        pytest.param({"wakes_at": NEVER, "due": NEVER}, "", id="nobody meant to renew it"),
+        pytest.param({"wakes_at": FOREVER, "due": FOREVER}, "", id="nobody meant to renew it"),
         pytest.param({"wakes_at": 9.9, "due": 9.9}, "", id="hardly late"),
     ],
 )
 def test_the_cause_of_an_expiry(facts, cause):
-    found = cause_of_expiry(**{"now": 10.0, "asked_at": None, "stood_still": STOOD_STILL, **facts})
+    found = cause_of_expiry(
+        **{"now": 10.0, "asked_at": None, "standstill_text": STANDSTILL_TEXT, **facts}
+    )
 
     assert found == cause

@@ -1,4 +1,4 @@
-"""The text of a lease that is handed over: read back whole, and nothing else is taken for one."""
+"""The text of a lease that is handed over: it is read back whole, and no other text is accepted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockfast import Claim, ConfigurationError, Grant
-from lockfast.core.handing_over import FORMAT, from_text, to_text
+from lockfast.core.lease_text import DETACHED_FORMAT, detached_from_text, detached_text
 
 CLAIMS = st.builds(
     Claim,
@@ -28,9 +28,9 @@ CLAIMS = st.builds(
 
 @given(claim=CLAIMS, token=st.none() | st.integers(1, 2**53 - 1))
 def test_what_was_handed_over_is_read_back_as_ours(claim, token):
-    text = to_text(Grant(claim, token, claim.ttl))
+    text = detached_text(Grant(claim, token, claim.ttl))
 
-    grant = from_text(text, client="mine", owner="me")
+    grant = detached_from_text(text, client="mine", owner="me")
 
     assert text.isascii()
     assert text.isprintable()
@@ -43,10 +43,10 @@ def test_what_was_handed_over_is_read_back_as_ours(claim, token):
 REFUSED = "this is not the text of a lease: give it as `lease.detach()` returned it"
 
 
-@given(text=st.text(max_size=80) | st.text(max_size=80).map(FORMAT.__add__))
+@given(text=st.text(max_size=80) | st.text(max_size=80).map(DETACHED_FORMAT.__add__))
 def test_any_other_text_is_refused_with_a_sentence_that_does_not_show_it(text):
     with pytest.raises(ConfigurationError) as caught:
-        from_text(text, client="mine", owner="me")
+        detached_from_text(text, client="mine", owner="me")
 
     assert str(caught.value) == REFUSED
 
@@ -55,24 +55,24 @@ def test_any_other_text_is_refused_with_a_sentence_that_does_not_show_it(text):
     "change", [{"ttl": float("nan")}, {"ttl": 1e9}, {"weight": 2}, {"name": ""}]
 )
 def test_a_text_that_says_what_no_lease_can_be_is_refused(change):
-    """It went through other hands."""
+    """It may have been altered on its way."""
     claim = replace(Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0), **change)
 
     with pytest.raises(ConfigurationError):
-        from_text(to_text(Grant(claim, 7, 30.0)), client="mine", owner="me")
+        detached_from_text(detached_text(Grant(claim, 7, 30.0)), client="mine", owner="me")
 
 
 def test_a_line_break_at_the_end_of_a_text_is_no_mistake():
     """A file or a pipe adds one."""
-    text = to_text(Grant(Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0), 7, 30.0))
+    text = detached_text(Grant(Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0), 7, 30.0))
 
-    assert from_text(text + "\n", client="mine", owner="me").token == 7
+    assert detached_from_text(text + "\n", client="mine", owner="me").token == 7
 
 
 def test_a_text_that_was_cut_off_is_refused():
     claim = Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0)
-    text = to_text(Grant(claim, 7, 30.0))
+    text = detached_text(Grant(claim, 7, 30.0))
 
     for end in range(len(text)):
         with pytest.raises(ConfigurationError):
-            from_text(text[:end], client="mine", owner="me")
+            detached_from_text(text[:end], client="mine", owner="me")

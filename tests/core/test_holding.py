@@ -6,48 +6,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.core.holding import (
+from lockfast.core.renewal import (
     ENTRUSTED,
     GIVEN_UP,
     HELD,
-    LEADS_TO,
     LOST,
+    NEXT_STATES,
     OVER,
     RELEASING,
     SENT,
-    Holding,
+    HoldState,
 )
 
-wishes = st.lists(st.sampled_from(Holding), max_size=12)
+wishes = st.lists(st.sampled_from(HoldState), max_size=12)
 
 
-def life(wished: list[Holding]) -> list[Holding]:
-    """Return the states of a hold that is asked to become each of these, one after the other."""
+def life(wished: list[HoldState]) -> list[HoldState]:
+    """Return the states of a hold that is asked to enter each of these in turn."""
     states = [HELD]
     for then in wished:
-        if then in LEADS_TO[states[-1]]:
+        if then in NEXT_STATES[states[-1]]:
             states.append(then)
     return states
 
 
-@pytest.mark.parametrize("state", Holding)
-def test_every_life_comes_to_its_end(state: Holding) -> None:
-    """Whatever has happened, a hold can be over: nothing of it is kept for ever."""
-    assert (OVER in LEADS_TO[state]) == (state is not OVER)
+@pytest.mark.parametrize("state", HoldState)
+def test_every_life_comes_to_its_end(state: HoldState) -> None:
+    """Whatever has happened, a hold can end: nothing of it is kept for ever."""
+    assert (OVER in NEXT_STATES[state]) == (state is not OVER)
 
 
 @given(wished=wishes)
-def test_nothing_leads_out_of_the_end(wished: list[Holding]) -> None:
+def test_nothing_leads_out_of_the_end(wished: list[HoldState]) -> None:
     assert OVER not in life(wished)[:-1]
 
 
 @given(wished=wishes)
-def test_whoever_may_not_act_any_more_never_may_again(wished: list[Holding]) -> None:
+def test_whoever_may_not_act_any_more_never_may_again(wished: list[HoldState]) -> None:
     assert HELD not in life(wished)[1:]
 
 
 @given(wished=wishes)
-def test_what_was_lost_is_never_called_a_clean_release(wished: list[Holding]) -> None:
+def test_what_was_lost_is_never_called_a_clean_release(wished: list[HoldState]) -> None:
     states = life(wished)
     lost_at = states.index(LOST) if LOST in states else len(states)
 
@@ -55,8 +55,8 @@ def test_what_was_lost_is_never_called_a_clean_release(wished: list[Holding]) ->
 
 
 @given(wished=wishes)
-def test_what_the_background_was_told_to_release_is_not_lost(wished: list[Holding]) -> None:
-    """It was sent while it was trusted; a repeat that is answered says nothing else."""
+def test_what_the_background_was_told_to_release_is_not_lost(wished: list[HoldState]) -> None:
+    """It was sent while it was trusted, and the reply to a repeat does not change that."""
     states = life(wished)
     entrusted_at = states.index(ENTRUSTED) if ENTRUSTED in states else len(states)
 
@@ -65,8 +65,8 @@ def test_what_the_background_was_told_to_release_is_not_lost(wished: list[Holdin
 
 
 @given(wished=wishes)
-def test_the_state_says_what_three_flags_and_a_reason_would(wished: list[Holding]) -> None:
-    """The model: flags that are only ever set, except that a loss denies the release before it."""
+def test_the_state_says_what_three_flags_and_a_reason_would(wished: list[HoldState]) -> None:
+    """The model: flags that are only ever set, except that a loss cancels the release before it."""
     was_sent = was_lost = is_over = False
     states = life(wished)
     for state in states[1:]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockfast.core.locating import split
+from lockfast.core.descriptor import split
 
 
 @pytest.mark.parametrize("hosts", ["h1,[::1]:5", "[::1],[::2]", "me:s%2Fe@h1,h2:1234,[::1]:5"])

@@ -1,15 +1,15 @@
-"""A collection that is mostly one element behaves as a list without repeats would."""
+"""A collection that is mostly one element behaves like a list without repeats."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.core.mostly_one import MostlyOne, Several, added, each, without
+from lockfast.core.small_set import SeveralItems, SmallSet, added, each, without
 
 
 class Element:
-    """Known by its identity, as all that is kept so."""
+    """Compared by identity, like everything that is kept this way."""
 
 
 ELEMENTS = tuple(Element() for _ in range(4))
@@ -19,7 +19,7 @@ steps = st.lists(st.tuples(st.booleans(), st.sampled_from(ELEMENTS)))
 @given(steps)
 def test_it_holds_what_was_added_and_not_removed_in_the_order_of_adding(steps):
     expected: list[Element] = []
-    some: MostlyOne[Element] = None
+    some: SmallSet[Element] = None
 
     for is_added, one in steps:
         if is_added and one not in expected:
@@ -34,7 +34,7 @@ def test_it_holds_what_was_added_and_not_removed_in_the_order_of_adding(steps):
 
 @given(steps)
 def test_none_is_nothing_and_one_is_the_element_itself(steps):
-    some: MostlyOne[Element] = None
+    some: SmallSet[Element] = None
 
     for is_added, one in steps:
         if not is_added:
@@ -42,12 +42,12 @@ def test_none_is_nothing_and_one_is_the_element_itself(steps):
         elif one not in each(some):
             some = added(some, one)
 
-        assert isinstance(some, Several) == (len(each(some)) > 1)
+        assert isinstance(some, SeveralItems) == (len(each(some)) > 1)
         assert each(some) or some is None
 
 
 def test_a_removal_whose_result_was_never_assigned_leaves_nothing_behind():
-    """An interrupt may strike between the two; whoever comes next finds one in a container."""
+    """An interrupt may strike between the two; the next caller finds one element in a container."""
     first, second = ELEMENTS[:2]
     some = added(added(None, first), second)
     without(some, second)

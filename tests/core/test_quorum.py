@@ -1,4 +1,4 @@
-"""What the answers of N nodes mean together, whatever they are and in whichever order they come."""
+"""What the replies of N nodes mean together, whatever they are and in whichever order they come."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockfast.core.quorum import (
-    MOST_AHEAD,
+    TOKEN_MAX_LEAD,
     Floor,
-    Standing,
+    NodeVote,
     Verdict,
     allotted,
-    enough_to_end,
     majority,
-    may_pass_over,
+    may_ignore_node,
     node_timeout,
+    nodes_to_end,
     renewal,
     validity,
     verdict,
@@ -25,8 +25,8 @@ from lockfast.core.quorum import (
 from lockfast.model import Renewal
 
 NODES = st.integers(1, 9)
-ANSWERED = (Standing.GRANTED, Standing.REFUSED, Standing.NOT_COUNTED, Standing.UNREACHABLE)
-standings = st.lists(st.sampled_from(Standing), min_size=1, max_size=9)
+ANSWERED = (NodeVote.GRANTED, NodeVote.REFUSED, NodeVote.NOT_COUNTED, NodeVote.UNREACHABLE)
+standings = st.lists(st.sampled_from(NodeVote), min_size=1, max_size=9)
 
 
 @given(NODES)
@@ -37,38 +37,38 @@ def test_two_majorities_share_a_node(nodes):
 
 @given(NODES)
 def test_a_claim_that_was_ended_on_enough_nodes_holds_no_majority(nodes):
-    assert nodes - enough_to_end(nodes) < majority(nodes)
-    assert nodes - (enough_to_end(nodes) - 1) >= majority(nodes)
+    assert nodes - nodes_to_end(nodes) < majority(nodes)
+    assert nodes - (nodes_to_end(nodes) - 1) >= majority(nodes)
 
 
 @given(NODES, NODES, st.data())
 def test_a_node_with_other_terms_is_passed_over_only_if_its_clients_need_one_of_ours(
     nodes, of_nodes, data
 ):
-    """Of two lists, one of which contains the other: each majority of theirs has one of ours."""
+    """If one of two node lists contains the other: each majority of theirs has one of ours."""
     agreeing = data.draw(st.integers(0, min(nodes - 1, of_nodes)))
 
-    if may_pass_over(of_nodes=of_nodes, agreeing=agreeing, nodes=nodes):
+    if may_ignore_node(of_nodes=of_nodes, agreeing=agreeing, nodes=nodes):
         without_ours = of_nodes - agreeing if of_nodes >= nodes else min(of_nodes, nodes - agreeing)
         assert without_ours < majority(of_nodes)
 
 
 @given(standings)
 def test_only_a_majority_of_nodes_that_count_grants(found):
-    is_granted = found.count(Standing.GRANTED) >= majority(len(found))
+    is_granted = found.count(NodeVote.GRANTED) >= majority(len(found))
 
     assert (verdict(found) is Verdict.GRANTED) == is_granted
 
 
 @given(standings, st.sampled_from(ANSWERED))
 def test_what_is_decided_by_answers_is_not_undone_by_those_who_answer_later(found, answer):
-    """But for one that was overdue and is heard: it may still make a majority."""
+    """Except a node that was overdue and then replies: it may still make a majority."""
     before = verdict(found)
-    if Standing.WAITING not in found or before is Verdict.OPEN:
+    if NodeVote.WAITING not in found or before is Verdict.OPEN:
         return
-    later = [answer if one is Standing.WAITING else one for one in found]
+    later = [answer if one is NodeVote.WAITING else one for one in found]
 
-    if Standing.OVERDUE not in found:
+    if NodeVote.OVERDUE not in found:
         assert verdict(later) is before
 
 
@@ -80,27 +80,27 @@ def test_when_the_time_is_up_it_is_decided(found):
 @given(standings)
 def test_it_stays_open_only_while_somebody_could_answer(found):
     if verdict(found) is Verdict.OPEN:
-        assert {Standing.WAITING, Standing.OVERDUE} & set(found)
+        assert {NodeVote.WAITING, NodeVote.OVERDUE} & set(found)
 
 
 def test_a_hung_node_delays_no_refusal_that_the_others_can_decide():
-    healthy = [Standing.GRANTED, Standing.GRANTED, Standing.REFUSED]
+    healthy = [NodeVote.GRANTED, NodeVote.GRANTED, NodeVote.REFUSED]
 
-    assert verdict([*healthy, Standing.OVERDUE, Standing.OVERDUE]) is Verdict.REFUSED
-    assert verdict([*healthy, Standing.WAITING, Standing.OVERDUE]) is Verdict.OPEN
+    assert verdict([*healthy, NodeVote.OVERDUE, NodeVote.OVERDUE]) is Verdict.REFUSED
+    assert verdict([*healthy, NodeVote.WAITING, NodeVote.OVERDUE]) is Verdict.OPEN
 
 
 def test_a_hung_node_is_waited_for_where_nobody_else_is_left():
-    few = [Standing.GRANTED, Standing.GRANTED, Standing.UNREACHABLE, Standing.UNREACHABLE]
+    few = [NodeVote.GRANTED, NodeVote.GRANTED, NodeVote.UNREACHABLE, NodeVote.UNREACHABLE]
 
-    assert verdict([*few, Standing.OVERDUE]) is Verdict.OPEN
-    assert verdict([*few, Standing.OVERDUE], is_time_up=True) is Verdict.UNREACHABLE
+    assert verdict([*few, NodeVote.OVERDUE]) is Verdict.OPEN
+    assert verdict([*few, NodeVote.OVERDUE], is_time_up=True) is Verdict.UNREACHABLE
 
 
 def test_a_node_that_does_not_count_is_no_refusal():
-    """Nobody holds the name for all we know: the store is not whole, and that is an outage."""
+    """As far as we know nobody holds the name: the store is not whole, and that is an outage."""
     assert (
-        verdict([Standing.GRANTED] * 2 + [Standing.NOT_COUNTED] * 3, is_time_up=True)
+        verdict([NodeVote.GRANTED] * 2 + [NodeVote.NOT_COUNTED] * 3, is_time_up=True)
         is Verdict.UNREACHABLE
     )
 
@@ -146,7 +146,7 @@ def test_a_margin_never_goes_so_far_that_nodes_ignore_it(tokens, margin, is_sett
 
     after = floor.after(ahead=3.0, tokens=tokens, asked=1.0, is_settled=is_settled)
 
-    assert 0 < after.margin < MOST_AHEAD or margin == after.margin
+    assert 0 < after.margin < TOKEN_MAX_LEAD or margin == after.margin
     assert after.at(100.0) == 103.0 + after.margin
 
 

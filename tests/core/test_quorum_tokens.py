@@ -1,13 +1,13 @@
-"""Every way in which tokens can be given by N nodes, walked through: they only grow.
+"""Every way in which N nodes can give tokens, explored exhaustively: tokens only grow.
 
 The model: each node has a last token and at most one claim, and a clock that stands still or
-differs from the others' as it likes. A request may come late, again and again, or never; a reply
-may be lost; a client may give up or crash anywhere. A claim that is over is dropped by each node
-at any time, by its withdrawal or by its ttl, and its requests may come even after that. What
-a client decides, it decides by the shipped functions.
+differs arbitrarily from the others. A request may arrive late, repeatedly, or never; a reply may be
+lost; a client may give up or crash anywhere. Each node drops a claim that is over at any time, by
+its withdrawal or by its ttl, and its requests may arrive even after that. The clients decide with
+the shipped functions.
 
-To have an end, the model lets a node give a claim that is over one token more, by a late request.
-A tombstone would only keep it from that.
+To be finite, the model lets a node give a claim that is over one more token, for a late request. A
+tombstone would only prevent that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lockfast.core.quorum import allotted, enough_to_end, majority, may_agree
+from lockfast.core.quorum import allotted, majority, may_agree, nodes_to_end
 
 ASKING, RAISING, HOLDING, OVER, REPEATING = range(5)
 
@@ -47,9 +47,9 @@ class State(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The rules; `floors` is what each claim asks for at least, `clocks` what each node shows.
+    """The rules; `floors` are the claims' minimum tokens, `clocks` the times that the nodes show.
 
-    `before` is what each node gave last before it begins; the largest of it was used.
+    `before` is the last token that each node gave before the start; the largest of them was used.
     """
 
     clocks: tuple[int, ...]
@@ -83,7 +83,7 @@ class Model(NamedTuple):
     def _of_client(self, state: State, number: int, claim: Claim) -> Iterator[State]:
         nodes = len(state.nodes)
         if claim.phase != OVER:
-            yield _with_claim(state, number, Claim(OVER, (0,) * nodes))  # by will, or it crashed
+            yield _with_claim(state, number, Claim(OVER, (0,) * nodes))  # on purpose, or by a crash
         given = [token for token in claim.tokens if token]
         if claim.phase == ASKING and len(given) >= majority(nodes):
             found = allotted(given, nodes=nodes)
@@ -105,9 +105,9 @@ class Model(NamedTuple):
                 yield _with_claim(state._replace(used=state.used if is_same else -1), number, again)
 
     def _hold(self, state: State, number: int, claim: Claim) -> State:
-        """Use the token; `used` is -1 where it is not larger than all before."""
+        """Use the token; `used` becomes -1 if it is not larger than all before."""
         used = claim.token if claim.token > state.used >= 0 else -1
-        # Who does not ask for it again need not know it any more: so there are fewer states.
+        # A claim that does not ask again need not keep its token, so there are fewer states.
         token = claim.token if self.repeats else 0
         held = Claim(HOLDING, claim.tokens, claim.raised, token)
         return _with_claim(state, number, held)._replace(used=used)
@@ -125,7 +125,7 @@ class Model(NamedTuple):
                 yield _with_node(state, i, late)
         elif node.claim == -1:
             token = self._allotted_by(i, node, number)
-            # Its reply may be lost: then the next one to the same request tells the token.
+            # Its reply may be lost: then the reply to a repeat has the token.
             yield _with_node(state, i, node._replace(claim=number, given=token, last=token))
         elif claim.phase == ASKING and self.allots_anew and node.given <= node.least:
             # It was given before the node was taught: a repeat must not bring it back.
@@ -153,7 +153,8 @@ class Model(NamedTuple):
                 empty = Node(counts=self.teachers is None)
                 yield _with_node(state, i, empty)._replace(forgets=state.forgets - 1)
             elif not node.counts and self.teachers is not None:
-                # The quarantine is longer than any ttl: whoever counted on it has ended.
+                # The quarantine is longer than any ttl: every claim that counted on the node has
+                # ended.
                 if any(claim.tokens[i] or i in claim.raised for claim in state.claims):
                     continue
                 others = [
@@ -183,7 +184,7 @@ def _subsets(items: list[int], size: int) -> set[tuple[int, ...]]:
 
 
 def walked(model: Model, *, most: int = 3_000_000) -> tuple[int, bool]:
-    """Return how many states there are, and whether tokens grew in all of them."""
+    """Return the number of states, and whether tokens grew in all of them."""
     start = model.start()
     seen, todo = {start}, [start]
     while todo:
@@ -198,7 +199,7 @@ def walked(model: Model, *, most: int = 3_000_000) -> tuple[int, bool]:
 
 
 def strolled(model: Model, *, walks: int, length: int, seed: int) -> bool:
-    """Return whether tokens grew on so many random ways, where there are too many states."""
+    """Return whether tokens grew on this many random walks, where there are too many states."""
     chance = random.Random(seed)  # noqa: S311 - the same ways each time
     for _ in range(walks):
         state = model.start()
@@ -206,7 +207,7 @@ def strolled(model: Model, *, walks: int, length: int, seed: int) -> bool:
             following = list(model.steps(state))
             if not following:
                 break
-            # Giving up is possible at each step, and would end most ways before they begin.
+            # Giving up is possible at each step, and would end most walks before they begin.
             busy = [one for one in following if _ended(one) == _ended(state)]
             state = chance.choice(busy if busy and chance.random() < 0.9 else following)
             if state.used < 0:
@@ -241,7 +242,7 @@ def test_tokens_grow_although_requests_come_after_their_claim_is_over():
 
 @pytest.mark.parametrize("clocks", UNEQUAL, ids=str)
 def test_without_raising_it_the_token_repeats_or_falls(clocks):
-    """So the model can fail, and this is what the second round is for."""
+    """The model can fail, and the second round prevents exactly this."""
     assert not walked(Model(clocks, (0, 0), raises=False))[1]
 
 
@@ -250,25 +251,25 @@ def test_when_a_node_forgets_and_counts_at_once_the_token_falls():
 
 
 def test_when_a_node_that_forgot_is_taught_by_too_few_the_token_falls():
-    too_few = enough_to_end(3) - 1
+    too_few = nodes_to_end(3) - 1
 
     assert not walked(Model((0, 5, 9), (0, 0), forgets=1, teachers=too_few))[1]
 
 
 def test_when_a_node_that_forgot_is_taught_by_enough_the_token_grows():
-    """Without any assumption about clocks: they differ by more than the quarantine is long."""
-    assert walked(Model((0, 5, 9), (0, 0), forgets=1, teachers=enough_to_end(3)))[1]
+    """Without any assumption about clocks: they differ by more than the quarantine."""
+    assert walked(Model((0, 5, 9), (0, 0), forgets=1, teachers=nodes_to_end(3)))[1]
 
 
 def test_what_a_node_gave_before_it_was_taught_must_not_count_afterwards():
     """It was recorded while the node did not count; a repeat of the request would find it."""
-    taught = Model((0, 5, 9), (0, 0), forgets=1, teachers=enough_to_end(3), allots_anew=False)
+    taught = Model((0, 5, 9), (0, 0), forgets=1, teachers=nodes_to_end(3), allots_anew=False)
 
     assert not walked(taught)[1]
 
 
-TWO_FORGET = Model((0, 5, 9), (0,), forgets=2, teachers=enough_to_end(3), before=(0, 9, 9))
-"""One after the other, after a token was used that two of three know."""
+TWO_FORGET = Model((0, 5, 9), (0,), forgets=2, teachers=nodes_to_end(3), before=(0, 9, 9))
+"""Two nodes forget, one after the other, after a token was used that two of three know."""
 
 
 def test_when_two_forget_one_after_the_other_the_token_grows():
@@ -281,21 +282,21 @@ def test_when_one_that_was_taught_does_not_pass_it_on_the_token_falls():
 
 @pytest.mark.parametrize("clocks", CLOCKS, ids=str)
 def test_whoever_asks_again_finds_the_token_that_was_given(clocks):
-    """Though other nodes have granted it later, with larger tokens of their own."""
+    """Even though other nodes have granted it later, with larger tokens of their own."""
     assert walked(Model(clocks, (0, 7), repeats=True))[1]
 
 
 def test_whoever_asks_again_and_does_not_hear_the_others_finds_another_token():
-    """So the model can fail: two of three that answer first need not be those that gave it."""
+    """The model can fail: the two of three that reply first need not be those that gave it."""
     assert not walked(Model((0, 0, 9), (0,), repeats=True, hears_others=False))[1]
 
 
-# Five nodes have too many states to be walked through: these are random ways.
+# Five nodes have too many states to explore: these are random walks.
 
 
 @pytest.mark.parametrize("clocks", [(3, 3, 3, 3, 3), (0, 5, 9, 2, 7)], ids=str)
 def test_tokens_grow_on_random_ways_of_five_nodes(clocks):
-    model = Model(clocks, (0, 6, 0), late=True, forgets=1, teachers=enough_to_end(5))
+    model = Model(clocks, (0, 6, 0), late=True, forgets=1, teachers=nodes_to_end(5))
 
     assert strolled(model, walks=300, length=120, seed=5)
 

@@ -1,4 +1,4 @@
-"""The text of a sequencer: read back whole, about one hold, and nothing else is taken for one."""
+"""The text of a sequencer: read back whole, about one hold, and no other text is accepted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockfast import Claim, ConfigurationError, Grant, Holder, Inspection, Owner
-from lockfast.core.sequencing import FORMAT, Sequencer, from_text, hold_of, sequencer_of
+from lockfast.core.lease_text import (
+    SEQUENCER_FORMAT,
+    Sequencer,
+    hold_of,
+    sequencer_from_text,
+    sequencer_of,
+)
 
 CLAIM, ANOTHER = "0" * 32, "1" * 32
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100)
@@ -18,15 +24,15 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 def told(
     name: str = "door", *, token: int = 7, capacity: int = 1, party: str | None = None
 ) -> Sequencer:
-    """What another service reads of a lease."""
+    """Return a sequencer as another service reads it."""
     claim = Claim(CLAIM, name, "client", "owner", 1, capacity, 30.0, party)
-    return from_text(sequencer_of(Grant(claim, token, 30.0), token).to_text())
+    return sequencer_from_text(sequencer_of(Grant(claim, token, 30.0), token).to_text())
 
 
 def seen(
     *holders: tuple[int, int], capacity: int = 1, claim: str = CLAIM, party: str | None = None
 ) -> Inspection:
-    """What a store tells of holders, each by its token and its weight."""
+    """Return a store's view of its holders, each by its token and its weight."""
     owner, hold = Owner("host", 1), hold_of(claim, party=party)
     inside = tuple(Holder(owner, token, weight, 0.0, None, hold) for token, weight in holders)
     return Inspection("door", capacity, inside, ())
@@ -36,7 +42,7 @@ def seen(
 def test_what_a_lease_says_is_read_back(name: str, token: int) -> None:
     text = told(name, token=token).to_text()
 
-    found = from_text(text + "\n")
+    found = sequencer_from_text(text + "\n")
 
     assert text.isascii()
     assert text.isprintable()
@@ -44,21 +50,21 @@ def test_what_a_lease_says_is_read_back(name: str, token: int) -> None:
 
 
 def test_it_names_no_claim() -> None:
-    """Whoever has it can ask, and nothing else: it is no key."""
-    body = told().to_text().removeprefix(FORMAT)
+    """It can be used to check the lease, and for nothing else: it is no key."""
+    body = told().to_text().removeprefix(SEQUENCER_FORMAT)
 
     assert CLAIM.encode() not in urlsafe_b64decode(body + "=" * (-len(body) % 4))
 
 
-@given(text=st.text(max_size=80) | st.text(max_size=80).map(FORMAT.__add__))
+@given(text=st.text(max_size=80) | st.text(max_size=80).map(SEQUENCER_FORMAT.__add__))
 def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="not the text of a sequencer"):
-        from_text(text)
+        sequencer_from_text(text)
 
 
 def test_what_is_no_text_is_a_wrong_type() -> None:
     with pytest.raises(TypeError, match="not NoneType"):
-        from_text(None)  # type: ignore[arg-type]
+        sequencer_from_text(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +87,7 @@ def test_the_hold_of_another_claim_is_not_current_by_the_same_token() -> None:
 
 
 def test_the_hold_of_an_explicit_owner_is_that_of_all_its_claims() -> None:
-    """It goes on when the claim that the sequencer was asked of has left."""
+    """It goes on after the claim that made the sequencer has left."""
     found = told(party="saga")
 
     assert found.is_current_in(seen((7, 1), claim=ANOTHER, party="saga"))

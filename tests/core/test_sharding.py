@@ -1,11 +1,11 @@
-"""When one who stands in line at a shard tries another, or leaves its line for another."""
+"""When a claim in line at one shard tries another, or leaves its line for another."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.core.sharding import PATIENCE, RARELY, Outlook
+from lockfast.core.sharding import SHARD_LOOK_SECONDS, SHARD_LOOKS_BEFORE_SWITCH, Outlook
 from lockfast.model import Crowd
 
 COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=8)
@@ -37,12 +37,12 @@ def test_looks_come_at_once_and_then_less_and_less_often():
         pauses.append(outlook.next_in)
         outlook = outlook.after(crowds(1, 1))
 
-    assert pauses == [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, RARELY, RARELY]
+    assert pauses == [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, SHARD_LOOK_SECONDS, SHARD_LOOK_SECONDS]
 
 
 def test_a_first_look_that_is_put_off_comes_after_a_while():
-    assert Outlook(1, is_put_off=True).next_in == 0.05
-    assert Outlook(1, is_put_off=True).after(crowds(1, 1)).next_in == 0.05
+    assert Outlook(1, is_delayed=True).next_in == 0.05
+    assert Outlook(1, is_delayed=True).after(crowds(1, 1)).next_in == 0.05
 
 
 def test_it_is_crowded_where_somebody_is_everywhere():
@@ -52,35 +52,37 @@ def test_it_is_crowded_where_somebody_is_everywhere():
 
 def test_a_line_that_stands_still_is_left_for_the_shortest_that_moves():
     outlook = Outlook(0)
-    for look in range(PATIENCE):
+    for look in range(SHARD_LOOKS_BEFORE_SWITCH):
         outlook = outlook.after(crowds(1, 3, 2, 1, tokens=(1, look, look, 1)))
-        assert outlook.livelier() is None
+        assert outlook.faster_shard() is None
 
     outlook = outlook.after(crowds(1, 3, 2, 1, tokens=(1, 99, 99, 1)))
 
-    assert outlook.livelier() == 2
+    assert outlook.faster_shard() == 2
 
 
 def test_a_line_that_moves_is_kept():
     outlook = Outlook(0)
-    for look in range(3 * PATIENCE):
-        outlook = outlook.after(crowds(1, 1, tokens=(look // (PATIENCE - 1), look)))
+    for look in range(3 * SHARD_LOOKS_BEFORE_SWITCH):
+        outlook = outlook.after(
+            crowds(1, 1, tokens=(look // (SHARD_LOOKS_BEFORE_SWITCH - 1), look))
+        )
 
-        assert outlook.livelier() is None
+        assert outlook.faster_shard() is None
 
 
 def test_a_line_is_kept_if_others_move_only_now_and_then():
-    """All holds are long: who leaves would stand at the end of another line."""
+    """All holds are long: a claim that leaves would be at the end of another line."""
     outlook = Outlook(0)
-    for look in range(6 * PATIENCE):
+    for look in range(6 * SHARD_LOOKS_BEFORE_SWITCH):
         outlook = outlook.after(crowds(1, 1, tokens=(1, look // 2)))
 
-        assert outlook.livelier() is None
+        assert outlook.faster_shard() is None
 
 
 def test_where_there_are_no_tokens_nobody_moves():
     outlook = Outlook(0)
-    for _ in range(3 * PATIENCE):
+    for _ in range(3 * SHARD_LOOKS_BEFORE_SWITCH):
         outlook = outlook.after([Crowd(1, None), Crowd(1, None)])
 
-    assert outlook.livelier() is None
+    assert outlook.faster_shard() is None

@@ -1,4 +1,4 @@
-"""Which stripe a key belongs to: the same for all who ask, wherever and whenever."""
+"""Which stripe a key belongs to: the same for all processes, wherever and whenever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockfast import ConfigurationError
-from lockfast.core.striping import stripe_name, stripe_of
+from lockfast.core.sharding import stripe_name, stripe_of
 
 PLAIN = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
@@ -25,7 +25,7 @@ KEYS = st.one_of(PLAIN, st.lists(PLAIN).map(tuple))
 
 
 def test_the_names_stay_what_they_are():
-    """They are format: two versions of Lockfast, on two machines, have to agree."""
+    """They are a format: two versions of Lockfast, on two machines, have to agree."""
     ids = uuid.UUID("12345678-1234-5678-1234-567812345678")
 
     names = [stripe_name("user", key, stripes=64) for key in ("bob", 17, b"\xff", ids, ("a", 1))]
@@ -34,8 +34,8 @@ def test_the_names_stay_what_they_are():
 
 
 def test_another_process_says_the_same():
-    """Python draws its own hashes anew for each."""
-    script = "from lockfast.core.striping import stripe_of as s; print(s(('bob', 7), stripes=1000))"
+    """Python's own hashes differ between processes."""
+    script = "from lockfast.core.sharding import stripe_of as s; print(s(('bob', 7), stripes=1000))"
 
     said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
@@ -50,12 +50,12 @@ def test_a_key_has_one_stripe_of_those_there_are(key, stripes):
 
 @given(st.integers(min_value=-(2**200), max_value=2**200))
 def test_a_number_and_its_digits_are_one_key(number):
-    """An id comes as a number from a database and as a text from a URL."""
+    """An id comes as a number from a database and as text from a URL."""
     assert stripe_of(number, stripes=10_000) == stripe_of(str(number), stripes=10_000)
 
 
 def test_a_word_of_an_enum_is_what_it_stands_for():
-    """How Python writes such a word has changed between its versions."""
+    """How Python formats an enum member has changed between its versions."""
 
     class Kind(enum.StrEnum):
         SMALL = "small"

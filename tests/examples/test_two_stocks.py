@@ -15,7 +15,7 @@ import redis
 from puppets import environment
 
 import lockfast
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redis import RedisServer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_stocks.py"
 _spec = importlib.util.spec_from_file_location("two_stocks", EXAMPLE)

@@ -41,6 +41,7 @@ def metadata(built: Path) -> Message:
     return BytesParser().parsebytes(path.read_bytes())
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)  # two builds, and a whole contract in real time
 def test_an_example_backend_passes_the_contract_from_the_installed_wheel(built: Path) -> None:
     """A third party has the wheel, pytest and one file of its own."""

@@ -18,7 +18,7 @@ from servers import mariadb, postgresql
 from servers.redis import shared_server
 
 from lockfast import Locks, StaleToken
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 HERE = Path(__file__).parent
 LATE_WRITER = HERE / "late_writer.py"

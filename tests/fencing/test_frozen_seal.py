@@ -12,7 +12,7 @@ from puppets import Puppet, Stage
 from servers import mariadb, postgresql
 
 from lockfast import Locks
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 SELLER = Path(__file__).parent / "frozen_seller.py"
 LOCK = "lamps"

@@ -18,8 +18,8 @@ from servers.redis_cluster import shared_cluster
 from servers.redis_sentinels import shared_sentinels
 
 from lockfast import ConfigurationError, LeaseLost, StaleToken, TokenUnavailable
-from lockfast.challenge.servers.redis_sentinels import SERVICE
 from lockfast.fencing import AsyncRedisGuard, RedisGuard
+from lockfast_challenge.servers.redis_sentinel import SERVICE
 
 PLACES = {"alone": shared_server, "sentinel": shared_sentinels, "cluster": shared_cluster}
 

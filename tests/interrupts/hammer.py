@@ -21,9 +21,9 @@ from interrupting import interrupt, places
 from scenes import SCENES, TTL, Scene, Stage, scenes_of
 
 from lockfast import Lease, Locks
-from lockfast._sync import sharded
-from lockfast.challenge.eventually import eventually
+from lockfast.client._sync import sharded
 from lockfast.core.sharding import Outlook
+from lockfast_challenge.processes import eventually
 
 PATIENT = 20.0
 """A request that takes longer has been lost; a machine under a profile may need more than usual."""

@@ -91,7 +91,7 @@ class Restless(Outlook):
     def vacant(self) -> list[int]:
         return []
 
-    def livelier(self) -> int | None:
+    def faster_shard(self) -> int | None:
         return 1 if self.own == 0 else None
 
 

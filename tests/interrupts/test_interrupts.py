@@ -23,7 +23,7 @@ from hammer import hammer, hammer_close
 from lengths import length
 from scenes import SCENES, scenes_of
 
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 # A socket that is dropped on the way is closed by Python, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

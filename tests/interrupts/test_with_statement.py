@@ -1,4 +1,4 @@
-"""What `runtime/leaving.py` relies on: `with` asks for `__exit__` first, on each Python."""
+"""What `runtime/interrupts.py` relies on: `with` asks for `__exit__` first, on each Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from interrupting import interrupt
 
-from lockfast.runtime.leaving import keep_for_block, leaves_block
+from lockfast.runtime.interrupts import keep_for_block, leaves_block
 
 
 class Debt:

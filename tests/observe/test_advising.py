@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.observe.advice import Kind
-from lockfast.observe.advising import advice_on, rounded_up, shards_for
-from lockfast.observe.figures import Busiest, Figures
-from lockfast.observe.spans import Spread
+from lockfast.observe.advice import AdviceKind, advice_on, rounded_up, shards_for
+from lockfast.observe.figures import Busiest, DurationSummary, Figures
 
-QUICK = Spread(count=500, mean=0.02, median=0.02, p99=0.05, longest=0.1)
+QUICK = DurationSummary(count=500, mean=0.02, median=0.02, p99=0.05, longest=0.1)
 RENEWED = Figures(pattern="order:*", ttl=10.0, renews=True, seconds=60.0, holds=QUICK)
 UNRENEWED = replace(RENEWED, renews=False, ttl=1.0)
 
@@ -26,26 +24,26 @@ def only(figures: Figures):
 def test_few_holds_say_nothing() -> None:
     found = only(replace(RENEWED, ttl=3600.0, holds=replace(QUICK, count=12)))
 
-    assert found.kind is Kind.TOO_FEW
+    assert found.kind is AdviceKind.TOO_FEW
     assert found.ttl is None
     assert "12 holds seen in 1 min, and fewer than 30" in found.message
 
 
 @pytest.mark.parametrize("ttl", [6.0, 10.0, 12.0])
 def test_a_ttl_that_fits_is_said_to_fit(ttl) -> None:
-    assert only(replace(RENEWED, ttl=ttl)).kind is Kind.FINE
+    assert only(replace(RENEWED, ttl=ttl)).kind is AdviceKind.FINE
 
 
 def test_a_long_ttl_of_a_renewed_lease_is_measured_by_what_renewals_need() -> None:
     """Not by its holds: a renewed lease lasts as long as the work does."""
-    hours = Spread(count=500, mean=7200.0, median=7200.0, p99=9000.0, longest=9000.0)
+    hours = DurationSummary(count=500, mean=7200.0, median=7200.0, p99=9000.0, longest=9000.0)
     renewed = replace(
         RENEWED, ttl=120.0, holds=hours, renewals=90_000, usual_margin=80.0, least_margin=78.0
     )
 
     found = only(renewed)
 
-    assert (found.kind, found.level, found.ttl) == (Kind.TTL_LONG, "note", 15.0)
+    assert (found.kind, found.level, found.ttl) == (AdviceKind.TTL_LONG, "note", 15.0)
     assert "at worst 2.0 s late" in found.message
     assert "rides out 10 s of a store that is away (ttl=120: 1 min 20 s)" in found.remedy
 
@@ -53,17 +51,17 @@ def test_a_long_ttl_of_a_renewed_lease_is_measured_by_what_renewals_need() -> No
 def test_a_long_ttl_without_any_renewal_says_that_pauses_were_not_measured() -> None:
     found = only(replace(RENEWED, ttl=3600.0))
 
-    assert (found.kind, found.level, found.ttl) == (Kind.TTL_LONG, "warning", 6.0)
+    assert (found.kind, found.level, found.ttl) == (AdviceKind.TTL_LONG, "warning", 6.0)
     assert "no renewal was due" in found.message
     assert "pauses of the process were not measured" in found.remedy
 
 
 def test_a_wait_that_no_hold_explains_shows_what_a_long_ttl_costs() -> None:
-    waits = Spread(count=500, mean=0.1, median=0.001, p99=0.01, longest=28.0)
+    waits = DurationSummary(count=500, mean=0.1, median=0.001, p99=0.01, longest=28.0)
 
     found = only(replace(RENEWED, ttl=30.0, waits=waits))
 
-    assert (found.kind, found.level) == (Kind.TTL_LONG, "warning")
+    assert (found.kind, found.level) == (AdviceKind.TTL_LONG, "warning")
     assert "somebody waited 28 s, which no hold explains" in found.message
 
 
@@ -72,33 +70,33 @@ def test_late_renewals_ask_for_a_longer_ttl_once_a_lease_was_at_risk() -> None:
 
     found = only(late)
 
-    assert (found.kind, found.level, found.ttl) == (Kind.TTL_SHORT, "note", 30.0)
+    assert (found.kind, found.level, found.ttl) == (AdviceKind.TTL_SHORT, "note", 30.0)
     assert "2 times one was at risk" in found.message
 
 
 def test_renewed_leases_that_expire_ask_for_a_longer_ttl_however_few_they_were() -> None:
     found = only(replace(RENEWED, holds=replace(QUICK, count=2), losses=(("expired", 3),)))
 
-    assert (found.kind, found.level, found.ttl) == (Kind.TTL_SHORT, "warning", 20.0)
+    assert (found.kind, found.level, found.ttl) == (AdviceKind.TTL_SHORT, "warning", 20.0)
     assert "3 leases expired although renewed" in found.message
 
 
 def test_holds_beyond_their_ttl_are_told_in_percent() -> None:
-    slow = Spread(count=180, mean=0.5, median=0.4, p99=0.95, longest=0.98)
+    slow = DurationSummary(count=180, mean=0.5, median=0.4, p99=0.95, longest=0.98)
 
     found = only(replace(UNRENEWED, holds=slow, losses=(("broken", 1), ("expired", 20))))
 
-    assert (found.kind, found.level, found.ttl) == (Kind.HOLD_EXCEEDS, "warning", 3.0)
+    assert (found.kind, found.level, found.ttl) == (AdviceKind.HOLD_EXCEEDS, "warning", 3.0)
     assert found.message.startswith("10% of holds (20 of 200) went on beyond ttl=1")
     assert "renew=True" in found.remedy
 
 
 def test_without_renewal_the_rule_of_thumb_counts_and_the_longest_hold() -> None:
-    assert only(replace(UNRENEWED, ttl=1.0)).kind is Kind.FINE
-    assert only(replace(UNRENEWED, ttl=60.0)).kind is Kind.TTL_LONG
+    assert only(replace(UNRENEWED, ttl=1.0)).kind is AdviceKind.FINE
+    assert only(replace(UNRENEWED, ttl=60.0)).kind is AdviceKind.TTL_LONG
     assert only(replace(UNRENEWED, ttl=60.0)).ttl == 1.0
     near = replace(UNRENEWED, holds=replace(QUICK, longest=0.95))
-    assert (only(near).kind, only(near).ttl) == (Kind.TTL_SHORT, 1.5)
+    assert (only(near).kind, only(near).ttl) == (AdviceKind.TTL_SHORT, 1.5)
     assert "the longest hold was 950 ms, 95% of it" in only(near).message
 
 
@@ -108,7 +106,7 @@ HOT = Busiest(name="stock", acquired=1000, stood_in_line=980, mean_wait=0.31, me
 def test_a_line_that_is_long_for_its_holds_is_to_be_split() -> None:
     [found] = advice_on(replace(RENEWED, busiest=HOT, timeouts=1))
 
-    assert (found.kind, found.level, found.shards) == (Kind.SHARD, "warning", 32)
+    assert (found.kind, found.level, found.shards) == (AdviceKind.SHARD, "warning", 32)
     assert "98% of 1000 acquires had to wait, 310 ms on average for holds of 10 ms" in found.message
     assert "31 holds ahead of each" in found.message
     assert "1 wait timed out" in found.message
@@ -125,13 +123,13 @@ def test_a_line_that_is_long_for_its_holds_is_to_be_split() -> None:
     ],
 )
 def test_waits_that_are_explained_are_no_reason_to_split(busiest) -> None:
-    assert only(replace(RENEWED, busiest=busiest)).kind is Kind.FINE
+    assert only(replace(RENEWED, busiest=busiest)).kind is AdviceKind.FINE
 
 
 def test_both_the_ttl_and_the_line_are_told() -> None:
     kinds = [one.kind for one in advice_on(replace(RENEWED, ttl=60.0, busiest=HOT))]
 
-    assert kinds == [Kind.TTL_LONG, Kind.SHARD]
+    assert kinds == [AdviceKind.TTL_LONG, AdviceKind.SHARD]
 
 
 @given(seconds=st.floats(min_value=0.01, max_value=1e7))
@@ -154,7 +152,7 @@ figures = st.builds(
     renews=st.booleans(),
     source=st.sampled_from(["events", "looks"]),
     holds=st.builds(
-        Spread,
+        DurationSummary,
         count=st.integers(0, 1000),
         mean=st.floats(0, 1000),
         median=st.floats(0, 1000),
@@ -186,9 +184,9 @@ def test_whatever_the_figures_something_is_said_and_it_follows_from_them(figures
     assert found
     assert all(one.message and one.figures is figures for one in found)
     for one in found:
-        if one.kind is Kind.TTL_LONG:
+        if one.kind is AdviceKind.TTL_LONG:
             assert one.ttl is not None
             assert one.ttl < figures.ttl
-        if one.kind in (Kind.TTL_SHORT, Kind.HOLD_EXCEEDS):
+        if one.kind in (AdviceKind.TTL_SHORT, AdviceKind.HOLD_EXCEEDS):
             assert one.ttl is not None
             assert one.ttl > figures.ttl

@@ -13,7 +13,7 @@ from virtual import virtual
 from lockfast import AcquireTimeout, AsyncLocks, ConfigurationError, LeaseLost
 from lockfast.backends.memory.store import MemoryStore
 from lockfast.observe import Advice, Advisor
-from lockfast.observe.advice import Kind
+from lockfast.observe.advice import AdviceKind
 from lockfast.testing import run_in_virtual_time
 
 
@@ -27,7 +27,7 @@ async def worked(locks: AsyncLocks, name: str, hold: float, **options: object) -
         return
 
 
-def advice_on(work) -> dict[Kind, Advice]:
+def advice_on(work) -> dict[AdviceKind, Advice]:
     """Return what is said of some work, which is given a client."""
 
     async def main() -> tuple[Advice, ...]:
@@ -49,8 +49,8 @@ def test_short_holds_with_a_long_ttl() -> None:
 
     found = advice_on(work)
 
-    assert set(found) == {Kind.TTL_LONG}
-    said = found[Kind.TTL_LONG]
+    assert set(found) == {AdviceKind.TTL_LONG}
+    said = found[AdviceKind.TTL_LONG]
     assert (said.pattern, said.level, said.ttl) == ("order:*", "warning", 6.0)
     assert said.figures.holds.count == 200
     assert 0.025 < said.figures.holds.mean < 0.035
@@ -66,8 +66,8 @@ def test_holds_beyond_the_ttl_without_renewal() -> None:
 
     found = advice_on(work)
 
-    assert set(found) == {Kind.HOLD_EXCEEDS}
-    said = found[Kind.HOLD_EXCEEDS]
+    assert set(found) == {AdviceKind.HOLD_EXCEEDS}
+    said = found[AdviceKind.HOLD_EXCEEDS]
     assert (said.pattern, said.level) == ("rotate/*", "warning")
     assert said.message.startswith("20% of holds (20 of 100) went on beyond ttl=2")
     assert "80 holds, 500 ms on average" in said.message
@@ -85,13 +85,13 @@ def test_a_hot_name() -> None:
 
     found = advice_on(work)
 
-    said = found[Kind.SHARD]
+    said = found[AdviceKind.SHARD]
     assert (said.pattern, said.level, said.shards) == ("stock", "warning", 32)
     assert said.figures.busiest is not None
     assert said.figures.busiest.acquired == 640
     assert 25 < said.figures.busiest.holds_ahead < 32
     assert "holds ahead of each" in said.message
-    assert Kind.FINE in found  # the carts
+    assert AdviceKind.FINE in found  # the carts
 
 
 def test_a_renewed_lease_is_judged_by_its_renewals() -> None:
@@ -102,7 +102,7 @@ def test_a_renewed_lease_is_judged_by_its_renewals() -> None:
 
     found = advice_on(work)
 
-    said = found[Kind.TTL_LONG]
+    said = found[AdviceKind.TTL_LONG]
     assert said.ttl == 6.0
     assert said.figures.renewals >= 200
     assert said.figures.latest_renewal is not None
@@ -127,7 +127,7 @@ def test_a_store_that_was_away_asks_for_what_rides_it_out() -> None:
 
     [said] = run_in_virtual_time(main())
 
-    assert said.kind is Kind.TTL_SHORT
+    assert said.kind is AdviceKind.TTL_SHORT
     assert said.level == "note"
     assert "40 times one was at risk" in said.message
 
@@ -208,7 +208,7 @@ def test_both_flavours_tell_on_a_real_store(flavour, tmp_path, eventually) -> No
     eventually(lambda: locks.advice() and locks.advice()[0].figures.holds.count == 40)
     [said] = locks.advice()
 
-    assert (said.kind, said.ttl, said.figures.ttl) == (Kind.TTL_LONG, 6.0, 600.0)
+    assert (said.kind, said.ttl, said.figures.ttl) == (AdviceKind.TTL_LONG, 6.0, 600.0)
 
 
 def test_without_an_advisor_nothing_is_said_and_how_to_get_one(flavour) -> None:

@@ -16,9 +16,9 @@ from servers.prometheus import PrometheusServer, as_grafana_asks
 
 import lockfast
 from lockfast import observe
-from lockfast.challenge.eventually import eventually
 from lockfast.cli.demo import crew, oversell
-from lockfast.cli.demo.play import Play
+from lockfast.cli.demo.command import Play
+from lockfast_challenge.processes import eventually
 
 BOARD: dict[str, Any] = json.loads(observe.dashboard())
 TARGETS = [(panel, one) for panel in BOARD["panels"] for one in panel["targets"]]
@@ -54,13 +54,13 @@ def scraped(tmp_path_factory, a_store_that_failed) -> Iterator[tuple[PrometheusS
             servers.append(stage.enter_context(PrometheusServer(*targets, a_store_that_failed)))
             for one in workers:
                 one.say("go")
-            return [(one.name, tale) for one in workers for tale in one.tales()], 0.0
+            return [(one.name, tale) for one in workers for tale in one.messages()], 0.0
 
         servers: list[PrometheusServer] = []
         inherited = os.environ.get("PYTHONPATH", "")
         patch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{inherited}")
         # They are scraped until the last test is done, which may have to wait for its turn.
-        patch.setattr(crew, "LONGEST_PLAY", 3600.0)
+        patch.setattr(crew, "PLAY_MAX_SECONDS", 3600.0)
         patch.setattr(oversell, "played", played)
         play = oversell.play(f"sqlite:///{tmp_path_factory.mktemp('store')}/db", guarded=True)
         yield servers[0], play

@@ -11,12 +11,11 @@ from virtual import virtual, virtual_clock
 
 from lockfast import AsyncLocks
 from lockfast.backends.memory.store import MemoryStore
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 from lockfast.model import Holder, Inspection, Owner
-from lockfast.observe.advice import Kind
-from lockfast.observe.advising import advice_on
+from lockfast.observe.advice import AdviceKind, advice_on
 from lockfast.observe.figures import Figures
-from lockfast.observe.looking import Looking
+from lockfast.observe.sampling import StoreSampling
 from lockfast.testing import run_in_virtual_time
 
 EVERY = 0.2
@@ -25,7 +24,7 @@ EVERY = 0.2
 def watched(work: Callable[[Callable[[], AsyncLocks]], Awaitable[None]], *, seconds: float):
     """Return the figures of one who looks on, while clients of one store are at work."""
 
-    async def main() -> Looking:
+    async def main() -> StoreSampling:
         clock = virtual_clock()
         store = MemoryStore(clock)
         opened = [virtual(store)[0]]
@@ -35,7 +34,7 @@ def watched(work: Callable[[Callable[[], AsyncLocks]], Awaitable[None]], *, seco
             return opened[-1]
 
         working = asyncio.ensure_future(work(another))
-        looking, began = Looking(), clock.now()
+        looking, began = StoreSampling(), clock.now()
         while clock.now() < began + seconds:
             await asyncio.sleep(EVERY)
             looking.look([one async for one in opened[0].survey()], at=clock.now())
@@ -70,7 +69,7 @@ def test_the_ttl_and_the_length_of_holds_are_seen() -> None:
     assert 1.0 <= figures.holds.mean <= 1.0 + EVERY
     assert figures.holds.longest <= 1.0 + 2 * EVERY
     [found] = advice_on(figures)
-    assert (found.kind, found.ttl) == (Kind.TTL_LONG, 6.0)
+    assert (found.kind, found.ttl) == (AdviceKind.TTL_LONG, 6.0)
     assert "holds, at most 1." in found.message
 
 
@@ -107,7 +106,7 @@ def test_a_hold_that_is_not_renewed_and_runs_out_is_seen() -> None:
     by_pattern = {one.pattern: one for one in watched(work, seconds=240)}
 
     [found] = advice_on(by_pattern["slow:*"])
-    assert found.kind is Kind.HOLD_EXCEEDS
+    assert found.kind is AdviceKind.HOLD_EXCEEDS
     assert "at most 100% of holds" in found.message
     assert by_pattern["quick:*"].exceeded == 0
 
@@ -125,10 +124,10 @@ def test_a_crowd_is_told_from_one_long_hold() -> None:
     assert stock.in_use > 0.95
     assert 10 <= stock.line <= 12
     found = advice_on(by_pattern["stock"])
-    assert [(one.kind, one.shards) for one in found] == [(Kind.SHARD, 16)]
+    assert [(one.kind, one.shards) for one in found] == [(AdviceKind.SHARD, 16)]
     assert "in line on average, and " in found[0].message
     [of_report] = advice_on(by_pattern["report"])
-    assert of_report.kind is Kind.TOO_FEW
+    assert of_report.kind is AdviceKind.TOO_FEW
 
 
 def test_a_hold_that_goes_on_explains_long_waits() -> None:
@@ -141,7 +140,7 @@ def test_a_hold_that_goes_on_explains_long_waits() -> None:
     [figures] = watched(work, seconds=30)
 
     assert figures.waits.longest >= 15
-    assert not figures.has_waited_for_the_dead
+    assert not figures.waited_for_dead_holder
 
 
 class HandedOn:
@@ -153,13 +152,13 @@ class HandedOn:
     def at(self, now: float) -> Inspection:
         token = int(now / self.hold)
         age = now - token * self.hold
-        left = WINDOW - age if age < 1.0 else self.ttl - (age - 1.0)
+        left = ADMISSION_WINDOW_SECONDS - age if age < 1.0 else self.ttl - (age - 1.0)
         holder = Holder(Owner("host", token % 50, "t", ""), token + 1, 1, age, left)
         return Inspection("stock", 1, (holder,), ())
 
 
 def seen_of(crowd: HandedOn, *, seconds: float) -> tuple[Figures, ...]:
-    looking = Looking()
+    looking = StoreSampling()
     for number in range(round(seconds / EVERY)):
         looking.look([crowd.at(number * EVERY)], at=number * EVERY)
     return looking.figures()
@@ -172,12 +171,12 @@ def test_the_window_of_one_that_was_let_in_is_not_taken_for_its_ttl() -> None:
     assert (figures.ttl, figures.renews) == (0.0, True)
     assert figures.holds.count > 50
     [found] = advice_on(figures)
-    assert found.kind is Kind.FINE
+    assert found.kind is AdviceKind.FINE
     assert found.message.startswith("its ttl cannot be seen in the store: ")
 
 
 def test_a_ttl_that_is_seen_once_counts_for_those_that_were_let_in_too() -> None:
-    looking = Looking()
+    looking = StoreSampling()
     first = Holder(Owner("host", 99, "t", ""), 10**6, 1, 0.1, 599.9)
     looking.look([Inspection("stock", 1, (first,), ())], at=0.0)
     crowd = HandedOn(hold=0.3, ttl=600.0)
@@ -187,7 +186,7 @@ def test_a_ttl_that_is_seen_once_counts_for_those_that_were_let_in_too() -> None
     [figures] = looking.figures()
 
     assert figures.ttl == 600.0
-    assert [one.kind for one in advice_on(figures)] == [Kind.TTL_LONG]
+    assert [one.kind for one in advice_on(figures)] == [AdviceKind.TTL_LONG]
 
 
 def test_one_that_was_let_in_and_goes_on_shows_its_ttl() -> None:
@@ -199,11 +198,11 @@ def test_one_that_was_let_in_and_goes_on_shows_its_ttl() -> None:
 @pytest.mark.parametrize(("hold", "renews"), [(20.0, True), (2.4, False)])
 def test_a_ttl_as_long_as_the_window_is_known_by_what_becomes_of_it(hold, renews) -> None:
     async def work(another) -> None:
-        await for_ever(another(), "order:{}", hold, 0.5, ttl=WINDOW, renew=renews)
+        await for_ever(another(), "order:{}", hold, 0.5, ttl=ADMISSION_WINDOW_SECONDS, renew=renews)
 
     [figures] = watched(work, seconds=120)
 
-    assert (figures.ttl, figures.renews) == (WINDOW, renews)
+    assert (figures.ttl, figures.renews) == (ADMISSION_WINDOW_SECONDS, renews)
 
 
 def test_what_nobody_uses_has_no_figures() -> None:

@@ -14,10 +14,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from lockfast import AcquireTimeout, ConfigurationError, Locks, observe
-from lockfast._sync import delivery
-from lockfast.challenge.eventually import eventually
-from lockfast.core.telling import Standing
+from lockfast.client._sync import dispatch
+from lockfast.core.event_notes import ClientSnapshot, EventNote
 from lockfast.events import Acquired, Released
+from lockfast_challenge.processes import eventually
 
 ASKED = {"context": threading.main_thread(), "queues": True}
 
@@ -117,7 +117,7 @@ def test_the_figures_are_those_of_the_program(scene):
 
 def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    monkeypatch.delitem(sys.modules, "lockfast.observe.otel_hook", raising=False)
+    monkeypatch.delitem(sys.modules, "lockfast.observe.opentelemetry_hook", raising=False)
 
     with pytest.raises(ConfigurationError, match=r'pip install "lockfast\[otel\]"'):
         observe.opentelemetry()
@@ -125,16 +125,16 @@ def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
 
 def test_what_was_dropped_leaves_no_span_open_and_no_count_wrong(scene, monkeypatch, caplog):
     """The hook is busy with the first lease while more happens than may wait for it."""
-    monkeypatch.setattr(delivery, "LIMIT", 3)
+    monkeypatch.setattr(dispatch, "HOOK_QUEUE_MAX", 3)
     is_busy, may_go_on = threading.Event(), threading.Event()
-    record = scene.hook._figures.wait.record
+    record = scene.hook._state.figures.wait.record
 
     def wait(*told: object) -> None:
         is_busy.set()
         may_go_on.wait(60)
         record(*told)
 
-    monkeypatch.setattr(scene.hook._figures.wait, "record", wait)
+    monkeypatch.setattr(scene.hook._state.figures.wait, "record", wait)
     with Locks("memory://", on_event=scene.hook) as locks:
         leases = [locks.lock("order:0").acquire()]
         assert is_busy.wait(60)
@@ -147,7 +147,7 @@ def test_what_was_dropped_leaves_no_span_open_and_no_count_wrong(scene, monkeypa
         leases[4].release()
 
     assert scene.figures()["lockfast.leases.held", ""] == 0
-    assert not scene.hook._holds
+    assert not scene.hook._state.holds
 
 
 def test_how_things_stand_may_be_known_before_it_is_told(scene):
@@ -155,13 +155,13 @@ def test_how_things_stand_may_be_known_before_it_is_told(scene):
     with Locks("memory://") as locks:
         client = locks._client
         one, other = (client.new_claim(locks.lock(f"order:{n}"), **ASKED) for n in (1, 2))
-    took, gave = (Acquired, 0.0, 30.0, True), (Released, 2.0, None, None)
+    took, gave = (Acquired, 0.0, 30.0, True), (Released, 2.0)
 
     def tell(kind: type, *facts: object, of: object) -> None:
-        scene.hook.take([(kind, of, 7, 100.0, None, *facts)], owner="", store="memory")
+        scene.hook.take([EventNote(kind, of, 7, 100.0, None, facts)], owner="", store="memory")
 
     tell(*took, of=one)
-    scene.hook.set_right(Standing(client.id, [other], []), store="memory")
+    scene.hook.set_right(ClientSnapshot(client.id, [other], []), store="memory")
     tell(*gave, of=one)
     tell(*took, of=other)
     held = scene.figures()["lockfast.leases.held", ""]

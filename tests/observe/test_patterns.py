@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.observe.patterns import ANYTHING, LONGEST, Patterns, pattern_of
+from lockfast.observe.patterns import ANYTHING, PATTERN_MAX_CHARACTERS, Patterns, pattern_of
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=512) | st.from_regex(
     r"[a-fxyz0-9@:/*._ -]{1,120}", fullmatch=True
@@ -63,7 +63,7 @@ def test_a_pattern_holds_no_digit_and_is_short(name: str) -> None:
     pattern = pattern_of(name)
 
     assert not re.search(r"\d", pattern)
-    assert 0 < len(pattern) <= LONGEST
+    assert 0 < len(pattern) <= PATTERN_MAX_CHARACTERS
 
 
 @given(name=names)

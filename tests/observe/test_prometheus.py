@@ -14,9 +14,9 @@ from servers.prometheus import PrometheusServer
 
 import lockfast
 from lockfast import AcquireTimeout, ConfigurationError, Locks, observe
-from lockfast._sync import delivery
-from lockfast.challenge.eventually import eventually
+from lockfast.client._sync import dispatch
 from lockfast.observe.prometheus_metrics import PrometheusMetrics
+from lockfast_challenge.processes import eventually
 
 SHIPPED = Path(observe.__file__).parent / "shipped"
 LABELS = {"pattern": "order:*", "kind": "lock", "store": "memory"}
@@ -130,7 +130,7 @@ def test_a_forked_child_counts_anew(registry):
 @pytest.fixture
 def blocked(registry, monkeypatch):
     """A hook that takes nothing while it is locked; three events may wait for it."""
-    monkeypatch.setattr(delivery, "LIMIT", 3)
+    monkeypatch.setattr(dispatch, "HOOK_QUEUE_MAX", 3)
     return observe.prometheus(registry=registry)
 
 
@@ -172,7 +172,7 @@ def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(regi
 
 def test_what_an_interrupt_kept_from_being_told_is_set_right(registry, monkeypatch):
     """A signal's exception may strike between the end of a lease and the word of it."""
-    monkeypatch.setattr(delivery, "RECOUNT", 0.0)
+    monkeypatch.setattr(dispatch, "HOOK_RECOUNT_SECONDS", 0.0)
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

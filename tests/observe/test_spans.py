@@ -8,13 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.observe.spans import LAST, SHORTEST, Spans, Spread
+from lockfast.observe.figures import (
+    FINE_BUCKETS_SECONDS,
+    FIRST_BUCKET_SECONDS,
+    LAST_BUCKET,
+    DurationHistogram,
+    DurationSummary,
+)
 
 seconds = st.floats(min_value=0.0, max_value=1e6)
 
 
-def counted(many: list[float]) -> Spans:
-    spans = Spans()
+def counted(many: list[float]) -> DurationHistogram:
+    spans = DurationHistogram(FINE_BUCKETS_SECONDS)
     for one in many:
         spans.add(one)
     return spans
@@ -27,7 +33,7 @@ def test_a_quantile_is_never_too_short_and_at_most_a_fifth_too_long(many, part) 
     quantile = counted(many).quantile(part)
 
     assert quantile >= exact or quantile == pytest.approx(exact)
-    assert quantile <= max(SHORTEST, exact * 1.1893)
+    assert quantile <= max(FIRST_BUCKET_SECONDS, exact * 1.1893)
 
 
 @given(many=st.lists(seconds, min_size=1))
@@ -41,8 +47,10 @@ def test_count_mean_and_longest_are_exact(many) -> None:
 
 @given(many=st.lists(st.floats(min_value=-1e9, max_value=1e300), max_size=300))
 def test_memory_does_not_grow_with_what_is_counted(many) -> None:
-    assert len(counted(many)._buckets) <= LAST + 1
+    assert len(counted(many)._buckets) <= LAST_BUCKET + 1
 
 
 def test_none_are_like_nothing() -> None:
-    assert Spans().spread() == Spread(0, 0.0, 0.0, 0.0, 0.0)
+    assert DurationHistogram(FINE_BUCKETS_SECONDS).spread() == DurationSummary(
+        0, 0.0, 0.0, 0.0, 0.0
+    )

@@ -32,7 +32,7 @@ def test_a_network_or_fuse_file_system_reaches_other_machines(directory, kind):
     found = linux.file_system(Path(directory), mounts=MOUNTS)
 
     assert found == kind
-    assert linux.reaches_other_machines(found)
+    assert linux.is_shared_file_system(found)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_longest_mount_point_that_is_a_parent_decides(directory, kind):
     found = linux.file_system(Path(directory), mounts=MOUNTS)
 
     assert found == kind
-    assert not linux.reaches_other_machines(found)
+    assert not linux.is_shared_file_system(found)
 
 
 def test_the_clock_counts_the_time_in_which_the_machine_sleeps():

@@ -81,7 +81,7 @@ def test_a_volume_that_is_not_local_reaches_other_machines(
     found = macos.file_system(tmp_path)
 
     assert found == told
-    assert macos.reaches_other_machines(found) is is_reached
+    assert macos.is_shared_file_system(found) is is_reached
 
 
 def test_a_folder_that_is_yet_to_be_made_is_on_the_volume_of_the_one_that_it_will_be_in(
@@ -106,7 +106,7 @@ def test_nothing_is_told_of_a_volume_that_cannot_be_asked(install):
     install(Library({}))
 
     assert macos.file_system(Path("/nowhere")) == ""
-    assert not macos.reaches_other_machines("")
+    assert not macos.is_shared_file_system("")
 
 
 def test_the_clock_is_the_one_that_counts_sleep_there():

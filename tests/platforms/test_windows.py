@@ -93,13 +93,13 @@ def windows(kernel, monkeypatch) -> types.ModuleType:
 
 
 def test_a_lock_is_asked_for_the_handle_and_not_for_the_number(windows, kernel):
-    assert windows.try_lock_alone(7)
+    assert windows.try_lock_exclusive(7)
     assert kernel.locked == {1007}
 
 
 def test_a_lock_of_ours_becomes_another_one(windows, kernel):
     """Windows would count both, and our own exclusive one would keep us out."""
-    assert windows.try_lock_alone(7)
+    assert windows.try_lock_exclusive(7)
 
     windows.lock_shared(7)
 
@@ -110,7 +110,7 @@ def test_a_lock_of_ours_becomes_another_one(windows, kernel):
 def test_a_lock_that_another_has_is_no_error(windows, kernel):
     kernel.by_others.add(1007)
 
-    assert not windows.try_lock_alone(7)
+    assert not windows.try_lock_exclusive(7)
     assert not windows.try_lock_shared(7)
 
 
@@ -122,7 +122,7 @@ def test_a_lock_that_cannot_be_had_is_one(windows, kernel, monkeypatch):
     monkeypatch.setattr(kernel, "LockFileEx", deny)
 
     with pytest.raises(OSError, match="refused") as refused:
-        windows.try_lock_alone(7)
+        windows.try_lock_exclusive(7)
 
     assert refused.value.errno == DENIED
 
@@ -131,7 +131,7 @@ def test_a_lock_is_waited_for_until_the_other_lets_go(windows, kernel, monkeypat
     kernel.by_others.add(1007)
     monkeypatch.setattr(time, "sleep", lambda _seconds: kernel.by_others.clear())
 
-    windows.lock_alone(7)
+    windows.lock_exclusive(7)
 
     assert kernel.locked == {1007}
 
@@ -227,7 +227,7 @@ def test_a_network_drive_reaches_other_machines(windows, kernel, drive, told, is
     found = windows.file_system(Path.cwd())
 
     assert found == told
-    assert windows.reaches_other_machines(found) is is_reached
+    assert windows.is_shared_file_system(found) is is_reached
     assert kernel.calls == [(Path.cwd().anchor, 0)]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lockfast.challenge.eventually import PATIENCE
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 SHOP = Path(__file__).with_name("shop_of_tasks.py")
 WORKER = "worker --pool=solo --without-gossip --without-mingle --without-heartbeat"
@@ -40,7 +40,7 @@ def test_an_error_of_a_task_arrives_as_what_it_is(shop, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=2 * PATIENCE,
+        timeout=2 * EVENTUALLY_SECONDS,
     )
 
     assert done.returncode == 0, done.stderr + (tmp_path / "worker.log").read_text()

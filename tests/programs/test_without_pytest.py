@@ -38,9 +38,3 @@ def test_another_name_is_not_there():
     assert done.stderr.splitlines()[-1] == (
         "AttributeError: module 'lockfast.testing' has no attribute 'Contract'"
     )
-
-
-def test_the_simulation_needs_no_pytest():
-    done = run("import lockfast.challenge.simulation.running")
-
-    assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
-"""A small server for the tests of the servers' own machinery: it answers each line by the line.
+"""A small server for the tests of the server machinery: it echoes each line.
 
-Each connection is served by a process of its own, as PostgreSQL does it.
+Each connection is served by its own process, as in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-from lockfast.challenge.servers.starting import Server
+from lockfast_challenge.servers.server import Server
 
 SCRIPT = """
 import socketserver, sys
@@ -26,24 +26,24 @@ with socketserver.ForkingTCPServer(("127.0.0.1", int(sys.argv[1])), Echo) as ser
 
 
 class EchoServer(Server):
-    """Serves once it echoes; its data directory says how often one was built."""
+    """Serves once it echoes; its data directory records how often one was built."""
 
     kind = "echo"
     built = 0
 
     @classmethod
     def build(cls, data: Path) -> None:
-        """Count, and write it down."""
+        """Count the build, and record the number."""
         cls.built += 1
         data.mkdir()
         (data / "number").write_text(str(cls.built))
 
     def command(self) -> list[str]:
-        """Return what is run."""
+        """Return the command line."""
         return [sys.executable, "-c", SCRIPT, str(self.port)]
 
     def serves(self) -> bool:
-        """Whether it answers a line."""
+        """Whether it replies to a line."""
         try:
             return asked(self.port, b"hello") == b"hello"
         except OSError:
@@ -51,7 +51,7 @@ class EchoServer(Server):
 
 
 def asked(port: int, line: bytes, *, within: float = 20.0) -> bytes:
-    """Return what is answered to a line; nothing, where the connection just ends."""
+    """Return the reply to a line; b"" if the connection just ends."""
     with socket.create_connection(("127.0.0.1", port), timeout=within) as connection:
         connection.sendall(line + b"\n")
         return connection.makefile("rb").readline().rstrip(b"\n")

@@ -1,4 +1,4 @@
-"""A proxy whose server goes mad: from some request on it talks without end and answers nothing."""
+"""A proxy whose server fails in a special way: it sends endless data and answers nothing."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Flooding:
         self.stop()
 
     def flood(self) -> None:
-        """Go mad on every connection, whatever comes by."""
+        """Flood every connection from its next request on."""
         self._which = b""
 
     def stop(self) -> None:
-        """End all connections, so that a client which reads for ever comes back."""
+        """End all connections, so that a client that keeps reading returns."""
         for one in self._sockets:
             try:
                 one.shutdown(socket.SHUT_RDWR)
             except OSError:
-                continue  # the client was quicker
+                continue  # the client was faster
         for one in self._threads:
             one.join()
         for one in self._sockets:
@@ -62,32 +62,32 @@ class Flooding:
             except OSError:
                 return
             self._sockets += [client, server]
-            is_mad = threading.Event()
-            self._begin(self._pass_requests, client, server, is_mad)
-            self._begin(self._pass_answers, client, server, is_mad)
+            flood_has_begun = threading.Event()
+            self._begin(self._pass_requests, client, server, flood_has_begun)
+            self._begin(self._pass_answers, client, server, flood_has_begun)
 
     def _pass_requests(
-        self, client: socket.socket, server: socket.socket, is_mad: threading.Event
+        self, client: socket.socket, server: socket.socket, flood_has_begun: threading.Event
     ) -> None:
         try:
             while data := client.recv(BLOCK):
-                if self._which in data and not is_mad.is_set():
-                    is_mad.set()
+                if self._which in data and not flood_has_begun.is_set():
+                    flood_has_begun.set()
                     self.is_flooding.set()
-                    server.shutdown(socket.SHUT_RDWR)  # its thread stops to listen, and floods
-                if not is_mad.is_set():
+                    server.shutdown(socket.SHUT_RDWR)  # its thread stops reading, and floods
+                if not flood_has_begun.is_set():
                     server.sendall(data)
         except OSError:
-            pass  # one of the two has gone
+            pass  # one of the two is gone
         _end(server)
 
     def _pass_answers(
-        self, client: socket.socket, server: socket.socket, is_mad: threading.Event
+        self, client: socket.socket, server: socket.socket, flood_has_begun: threading.Event
     ) -> None:
         try:
             while data := server.recv(BLOCK):
                 client.sendall(data)
-            while is_mad.is_set():
+            while flood_has_begun.is_set():
                 client.sendall(self._flood)
         except OSError:
             pass  # as above
@@ -98,4 +98,4 @@ def _end(one: socket.socket) -> None:
     try:
         one.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # it has ended already
+        return  # already ended

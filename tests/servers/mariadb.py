@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from lockfast.challenge.servers.mariadb import MariadbServer, NewerMariadbServer
+from lockfast_challenge.servers.mysql import MariadbServer, NewerMariadbServer
 
 
 @cache
 def shared_server() -> MariadbServer:
-    """Return a server that all tests of this run share; each has tables of its own."""
+    """Return a server that all tests of this run share; each has its own tables."""
     return MariadbServer().start()
 
 
 @cache
 def newer_server() -> NewerMariadbServer:
-    """Return one of a newer release, which all tests of this run share as well."""
+    """Return a server of a newer release, which all tests of this run share as well."""
     return NewerMariadbServer().start()

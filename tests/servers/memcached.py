@@ -6,8 +6,8 @@ import os
 from functools import cache
 from typing import ClassVar
 
-from lockfast.challenge.servers.memcached import MemcachedServer
-from lockfast.challenge.servers.starting import CannotStart, downloaded
+from lockfast_challenge.servers.memcached import MemcachedServer
+from lockfast_challenge.servers.server import CannotStart, downloaded
 
 
 class NewerMemcachedServer(MemcachedServer):
@@ -16,11 +16,11 @@ class NewerMemcachedServer(MemcachedServer):
     packages: ClassVar[dict[str, str]] = {}
 
     def command(self) -> list[str]:
-        """Return what is run."""
+        """Return the command line."""
         program = downloaded("memcached")
         if program is None:
             raise CannotStart("there is no newer memcached: run tools/newer_servers.py")
-        # As another account it could not enter a clone that is in root's home.
+        # Another account could not enter a working copy in root's home.
         as_whom = ["-u", "root"] if os.geteuid() == 0 else []
         return [str(program), *as_whom, *super().command()[1:]]
 

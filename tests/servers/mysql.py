@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from lockfast.challenge.servers.mysql import MysqlServer
+from lockfast_challenge.servers.mysql import MysqlServer
 
 
 @cache
 def shared_server() -> MysqlServer:
-    """Return a server that all tests of this run share; each has tables of its own."""
+    """Return a server that all tests of this run share; each has its own tables."""
     return MysqlServer().start()

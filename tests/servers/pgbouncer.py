@@ -1,11 +1,11 @@
-"""A real PgBouncer before a PostgreSQL server, in transaction mode unless told otherwise."""
+"""A real PgBouncer in front of a PostgreSQL server, in transaction mode by default."""
 
 from __future__ import annotations
 
 import psycopg
 
-from lockfast.challenge.servers.postgresql import PostgresqlServer
-from lockfast.challenge.servers.starting import Server
+from lockfast_challenge.servers.postgresql import PostgresqlServer
+from lockfast_challenge.servers.server import Server
 
 SETTINGS = """\
 [databases]
@@ -23,7 +23,7 @@ logfile =
 
 
 class PgBouncer(Server):
-    """One pooler, by which its clients share a few connections of the server."""
+    """A pooler through which clients share a few connections to the server."""
 
     kind = "pgbouncer"
     account = "postgres"
@@ -41,7 +41,7 @@ class PgBouncer(Server):
         return f"postgresql://postgres@{self.address}/{database}"
 
     def command(self) -> list[str]:
-        """Return what is run, with its settings written down."""
+        """Write the settings, and return the command line."""
         path = self.directory / "pgbouncer.ini"
         path.write_text(
             SETTINGS.format(
@@ -51,7 +51,7 @@ class PgBouncer(Server):
         return ["/usr/sbin/pgbouncer", str(path)]
 
     def serves(self) -> bool:
-        """Whether somebody gets through to the server."""
+        """Whether a client can connect to the server through it."""
         try:
             psycopg.connect(self.url(), connect_timeout=5).close()
         except psycopg.OperationalError:

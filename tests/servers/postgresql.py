@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 
 @cache
 def shared_server() -> PostgresqlServer:
-    """Return a server that all tests of this run share; each has tables of its own."""
+    """Return a server that all tests of this run share; each has its own tables."""
     return PostgresqlServer().start()

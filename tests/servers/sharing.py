@@ -1,9 +1,9 @@
-"""Servers that the tests of one room share: started for the first, ended when the room is left.
+"""Servers that the tests of one folder share: started on first use, ended after its last test.
 
-A group that elects its leader is busy for as long as it runs, asked or not: three members of
-etcd take three hundredths of a processor, a cluster of Redis two, and five nodes of Redlock one.
-Each worker has its own; those that ran to the end although all who asked are done would take a
-tenth of a machine with two.
+A group that elects its leader is busy while it runs, even without requests: three etcd members use
+three hundredths of a processor, a Redis cluster two, and five Redlock nodes one. Each worker has
+its own; if they ran until the end of the run, they would use a tenth of a machine with two
+processors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache, wraps
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from lockfast.challenge.servers.starting import Started
+from lockfast_challenge.servers.server import Started
 
 S = TypeVar("S", bound=Started)
 
@@ -21,7 +21,7 @@ _SHARED: list[Callable[[], None]] = []
 
 
 def shared_in_its_room(start: Callable[[], S]) -> Callable[[], S]:
-    """Let all tests of a room have the same; whoever asks after it was left gets a new one."""
+    """Share one server among all tests of a folder; after the folder is left, start a new one."""
     started = cache(start)
 
     @wraps(start)
@@ -38,13 +38,13 @@ def shared_in_its_room(start: Callable[[], S]) -> Callable[[], S]:
 
 
 def leave_room(left: str, entered: str) -> None:
-    """End what was shared, if the next test stands in another room than the last."""
+    """End what was shared, if the next test is in another folder than the last."""
     if room_of(left) != room_of(entered):
         for end in _SHARED:
             end()
 
 
 def room_of(nodeid: str) -> PurePosixPath:
-    """Return the room in which a test stands: of a store's tests that of the store."""
+    """Return the folder of a test; for the tests of a store, the store's folder."""
     path = PurePosixPath(nodeid.partition("::")[0])
     return PurePosixPath(*path.parts[:3]) if "backends" in path.parts else path.parent

@@ -1,4 +1,4 @@
-"""A server of no store: it talks back what a test chose."""
+"""A server of no store: it sends what a test chose."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 
 def nothing(_: bytes) -> bytes:
-    """Be silent."""
+    """Send no reply."""
     return b""
 
 
 class Talker:
-    """Greets each connection, and answers whatever it is told, by what a test chose."""
+    """Greets each connection and replies to all it receives, with bytes that a test chose."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class Talker:
             return
 
     def close(self) -> None:
-        """End all connections, and come back when nobody is served."""
+        """End all connections, and return when none is served."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for one in self._connections:
             try:
                 one.shutdown(socket.SHUT_RDWR)
             except OSError:
-                continue  # its client was quicker
+                continue  # its client was faster
         for thread in self._threads:
             thread.join()
         for one in self._connections:

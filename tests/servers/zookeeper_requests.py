@@ -1,4 +1,4 @@
-"""Where a request to ZooKeeper ends, and what it asks for: what the proxy has to know."""
+"""Parses ZooKeeper requests for the proxy: where each ends, and what it does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
 
-from lockfast.challenge.servers.proxy import Message, Proxy
+from lockfast_challenge.servers.proxy import Message, Proxy
 
 CREATES = (1, 15, 19, 21)
 """create, create2, createContainer and createTTL, as the protocol numbers them."""
@@ -17,21 +17,21 @@ DELETE = 2
 SYNC = 9
 GET_CHILDREN = 12
 EPHEMERAL_SEQUENTIAL = b"\0\0\0\3"
-"""How the creation of such a node ends: its flags."""
+"""The flags at the end of a request that creates such a node."""
 
 
 @dataclass(frozen=True)
 class Request(Message):
-    """One request on its way to the server, or an answer: that has no opcode."""
+    """One request on its way to the server, or a reply, which has no opcode."""
 
     @property
     def opcode(self) -> int:
-        """What it asks for."""
+        """The operation it requests."""
         [found] = struct.unpack_from(">i", self.data, 8)
         return found
 
     def creates_a_claim(self) -> bool:
-        """Whether it makes an ephemeral sequential node."""
+        """Whether it creates an ephemeral sequential node."""
         return self.opcode in CREATES and self.data.endswith(EPHEMERAL_SEQUENTIAL)
 
     def deletes_a_claim_of(self, name: str) -> bool:
@@ -40,9 +40,9 @@ class Request(Message):
 
 
 async def frames(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
-    """Divide by the length that stands before each; request and answer begin by their number."""
+    """Split by the length before each message; requests and replies begin with their number."""
     try:
-        yield Message(await _frame(stream), is_ruled=False)  # the greetings have no header
+        yield Message(await _frame(stream), is_ruled=False)  # the handshake has no header
         while True:
             data = await _frame(stream)
             [number] = struct.unpack_from(">i", data, 4)
@@ -58,4 +58,4 @@ async def _frame(stream: asyncio.StreamReader) -> bytes:
 
 
 ZooKeeperProxy = partial(Proxy, scheme="zookeeper", division=frames)
-"""Stands before one server, and knows requests and replies apart."""
+"""A proxy in front of one server that can tell requests and replies apart."""

@@ -1,7 +1,7 @@
-"""Both flavours by the same blocking calls, so that a test is written once.
+"""Both flavours through the same blocking calls, so that a test is written once.
 
-A client of the asyncio flavour lives on a loop of its own, see `own_loop.py`. The many processes
-that tests start for the sync flavour do not import it.
+A client of the asyncio flavour lives on its own loop, see `own_loop.py`. The many processes that
+tests start for the sync flavour do not import it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLAVOURS = ("sync", "async")
 
 
 def number_waiting(locks: Any) -> int:
-    """Return how many acquires of a client have been told that they stand in line."""
+    """Return how many acquires of a client have learned that they are in line."""
     client = getattr(locks, "_inner", locks)._client
     return sum(one.stands for one in client.asking())
 
@@ -53,7 +53,7 @@ class Flavour:
         return locks
 
     def faulty(self, url: str, **options: Any) -> tuple[Any, Any]:
-        """Return a client, and its backend, which fails when told to."""
+        """Return a client and its backend, which fails on command."""
         from lockfast import testing  # noqa: PLC0415 - see above
 
         is_sync = self._loop is None
@@ -63,12 +63,12 @@ class Flavour:
         return self._kept(self.call(kind.from_backend, backend, **options)), backend
 
     def adopted(self, client: Any, **options: Any) -> Any:
-        """Return a client over what an application has."""
+        """Return a client that uses an application's own client."""
         kind = Locks if self._loop is None else lockfast.AsyncLocks
         return self._kept(self.call(kind.from_client, client, **options))
 
     def by_factory(self, connect: Callable[[], Any], **options: Any) -> Any:
-        """Return a client over connections that a function makes."""
+        """Return a client that uses connections made by a function."""
         kind = Locks if self._loop is None else lockfast.AsyncLocks
         return self._kept(self.call(kind.from_factory, connect, **options))
 
@@ -77,13 +77,13 @@ class Flavour:
         return one
 
     def close_after_clients(self, one: Any) -> None:
-        """Close something, by blocking calls, when those who use it are closed."""
+        """Close this when the test ends, by a blocking call, after the clients that use it."""
         self._opened.insert(0, one)
 
     def give_up_after(self, seconds: float) -> None:
-        """Let the clients that were opened so far give up a request after so long.
+        """Set the request timeout of the clients opened so far.
 
-        Not from the beginning: on a busy machine connecting takes longer, and is not on trial.
+        Not from the start: on a busy machine connecting takes longer, and is not under test.
         """
         for locks in self._opened:
             client = getattr(locks, "_inner", locks)._client
@@ -91,17 +91,17 @@ class Flavour:
             client.backend.bound_requests(seconds)
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Return what something returns that is not of a client: of the wire, say."""
+        """Return the result of a function that does not belong to a client, such as a transport."""
         if self._loop is None:
             return function(*arguments, **options)
         return self._loop.call(function, *arguments, **options)
 
     def start(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
-        """Run a blocking call beside the test."""
+        """Run a blocking call concurrently with the test."""
         return self._threads.submit(function, *arguments, **options)
 
     def after_fork_in_child(self) -> None:
-        """Have a loop again: the parent's thread is not here."""
+        """Start a new loop: the parent's thread does not exist here."""
         if self._loop is not None:
             self._loop.__init__()  # type: ignore[misc]
 
@@ -115,7 +115,7 @@ class Flavour:
 
 @contextmanager
 def each_flavour() -> Iterator[list[Flavour]]:
-    """Give both, where a test drives them side by side."""
+    """Yield both, for a test that runs them in parallel."""
     flavours = [Flavour(one) for one in FLAVOURS]
     yield flavours
     for one in flavours:

@@ -1,6 +1,6 @@
-"""Connections as an application opens them, of every library, used by blocking calls.
+"""Connections as an application opens them, of every library, used through blocking calls.
 
-A test is written once: what belongs to asyncio runs on a loop of its own.
+A test is written once: asyncio connections run on their own loop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def database_of(kind: str) -> str:
 
 
 class Caller:
-    """One connection of the application's, of the kind that is asked for."""
+    """One connection of the application, of the given kind."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
@@ -62,7 +62,7 @@ class Caller:
         self.connection = self._opened()
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Return what a function returns, which is awaited if the connection is asyncio's."""
+        """Return the result of a function, awaited if the connection is asyncio's."""
         if self._loop is None:
             return function(*arguments, **options)
         return self._loop.call(function, *arguments, **options)
@@ -121,12 +121,12 @@ class Caller:
 
 
 async def _asyncmy(place: dict[str, Any]) -> Any:
-    # Not asked for here: a server ends with the thread that has started it.
+    # Do not start the server here: a server ends with the thread that started it.
     return await asyncmy.connect(**place)
 
 
 def _place(servers: ModuleType) -> dict[str, Any]:
-    """Return where a MariaDB or a MySQL is; `mysql/…` above is the library's word for both."""
+    """Return the address of a MariaDB or MySQL; `mysql/…` above is the library's word for both."""
     server = servers.shared_server()
     server.run(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     return {"host": "127.0.0.1", "port": server.port, "user": "root", "database": DATABASE}
@@ -142,7 +142,7 @@ def _url(database: str, file: Path, *, is_async: bool) -> str:
 
 
 def _django(file: Path) -> Any:
-    """Return a connection of Django's, without settings for a whole site."""
+    """Return a Django connection, without the settings of a whole site."""
     import django  # noqa: PLC0415 - only who asks for it pays for it
     from django.conf import settings  # noqa: PLC0415 - only who asks for it pays for it
     from django.db.utils import ConnectionHandler  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""A process of its own that does what the test tells it, and answers, errors as they are.
+"""A separate process that executes a test's commands and replies, with errors as they are.
 
 client_puppet.py ADDRESS FLAVOUR URL [OPTION=SECONDS …]
 """
@@ -24,12 +24,12 @@ class Puppet:
 
     def serve(self) -> None:
         serve(self, self._address)
-        os._exit(0)  # its threads would go on
+        os._exit(0)  # otherwise its threads would go on
 
     def _count(self, event: object) -> None:
         self._renewals += type(event).__name__ == "Renewed"
 
-    # -- what it can be told -----------------------------------------------------------
+    # -- commands ----------------------------------------------------------------------
 
     def acquire(self, name: str, **options: Any) -> int | None:
         lock = self._locks.lock(name, **options)
@@ -55,15 +55,15 @@ class Puppet:
         (self._locks.close if self._flavour.name == "sync" else self._locks.aclose)()
 
     def fork(self) -> None:
-        """Have a child that goes on with what it has inherited."""
+        """Fork a child that goes on with what it has inherited."""
         if os.fork() == 0:
             self._flavour.after_fork_in_child()
             self.serve()
 
 
 def main(address: str, flavour: str, url: str, *options: str) -> None:
-    # The driver of Redis imports OpenTelemetry where that is installed, and it is for a few tests
-    # of ours. It takes as long as all of Lockfast. None is how Python is told that it is not there.
+    # The Redis driver imports OpenTelemetry if it is installed, as it is for a few of our tests.
+    # That takes as long as importing all of Lockfast. None makes Python treat it as missing.
     sys.modules["opentelemetry"] = None  # type: ignore[assignment]
     Puppet(address, flavour, url, **seconds_of([*options])).serve()
 

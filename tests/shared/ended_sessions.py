@@ -1,21 +1,21 @@
-"""The server ends our sessions, as an operator or a failover does: while one holds, waits, asks."""
+"""The server ends our sessions, as an operator or a failover does: of holders and waiters."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 TTL = 60.0
-"""Longer than any test: what is gone was not ended by its time."""
+"""Longer than any test: what is gone did not expire."""
 
 
 class EndedSessions:
-    """What it does to a SQL store; `end_sessions` ends all of its clients' at once."""
+    """What it does to a SQL store; `end_sessions` ends all sessions of its clients at once."""
 
-    def until_it_hears(self, server) -> None:
-        """Wait until a client is woken, where the store can do that."""
+    def until_listening(self, server) -> None:
+        """Wait until a client is listening for wakeups, if the store has them."""
 
     def test_a_holder_goes_on_over_a_new_connection(self, end_sessions, door, diary):
         lock = door.elsewhere(ttl=6, on_event=diary)
@@ -29,12 +29,12 @@ class EndedSessions:
         lease.release()
         assert diary.count("Lost") == 0
 
-    def test_who_waits_keeps_its_place_and_hears_again(self, server, end_sessions, door):
-        """All sessions end, what hears too, and the release comes in the same moment."""
+    def test_a_waiter_keeps_its_place_and_is_woken_again(self, server, end_sessions, door):
+        """All sessions end, the listener's too, and the release comes at the same moment."""
         lease = door.elsewhere().acquire()
         waiter = door.wait_behind()
         door.until([lease.token], 1)
-        self.until_it_hears(server)
+        self.until_listening(server)
 
         end_sessions()
         try:
@@ -45,13 +45,13 @@ class EndedSessions:
         assert waiter.result(20).token > lease.token
 
     def test_a_release_that_is_ended_can_be_repeated(self, flavour, door, stranger):
-        """It stood before a row that somebody has locked; nobody can say what became of it."""
+        """It waited for a row that someone has locked; its outcome is unknown."""
         lock = door.elsewhere(ttl=TTL)
         lease = lock.acquire()
         stranger.lock(door.name)
         released = flavour.start(lease.release)
         eventually(stranger.is_waited_for)
-        stranger.end_who_waits()
+        stranger.end_waiters()
 
         with pytest.raises((OutcomeUnknown, BackendUnavailable)):
             released.result(20)
@@ -61,21 +61,21 @@ class EndedSessions:
         assert lease.lost.reason is None
         door.until([], 0)
 
-    def test_an_acquire_that_is_ended_is_asked_again(self, flavour, door, stranger):
+    def test_an_acquire_that_is_ended_is_repeated(self, flavour, door, stranger):
         """The repeat is of the same claim: one hold, one token."""
         door.elsewhere().acquire().release()
         lock = door.elsewhere(ttl=TTL)
         stranger.lock(door.name)
         asked = flavour.start(lock.acquire, timeout=30)
         eventually(stranger.is_waited_for)
-        stranger.end_who_waits()
+        stranger.end_waiters()
         stranger.let_go()
         lease = asked.result(20)
 
         assert door.line() == ([lease.token], 0)
 
     def test_the_victim_of_a_deadlock_tries_again(self, flavour, door, stranger):
-        """Another locks two names the other way round; whoever is made to give way comes later."""
+        """Another transaction locks two names in reverse order; the deadlock's victim retries."""
         locks, names = door.locks(request_timeout=20), [f"{door.name} {one}" for one in "ab"]
         for one in names:
             locks.lock(one).acquire().release()

@@ -1,4 +1,4 @@
-"""Who is on stage when a fault hits: a holder, who waits behind it, and an onlooker."""
+"""The clients that a fault hits: a holder, a waiter behind it, and an observer."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from both_flavours import Flavour, number_waiting
 from diary import Diary
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.challenge.eventually import PATIENCE, eventually
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, eventually
 
 BEGINNINGS = 8
 
 PATIENT = 150.0
-"""As long one waits in line: a fault and its end may take a busy machine a minute or two."""
+"""Timeout of a waiter, in seconds: a fault and its end may take a minute or two on a busy machine.
+"""
 
 
 class Reachable(Protocol):
-    """A server, or several that are one store."""
+    """A server, or several that form one store."""
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """Its address."""
 
 
 def new_name() -> str:
-    """Return a name of one test alone: the servers are shared."""
+    """Return a name for a single test: the servers are shared."""
     return f"door-{os.urandom(4).hex()}"
 
 
 class Scene:
-    """One flavour's part where a fault hits both at once: who holds, and who waits behind."""
+    """One flavour's holder and waiter, where a fault hits both flavours at once."""
 
     def __init__(self, flavour: Flavour) -> None:
         self.flavour = flavour
@@ -40,19 +41,19 @@ class Scene:
         self.name = new_name()
 
     def open(self, url: str, **options: Any) -> Any:
-        """Return a client for one of those on stage."""
+        """Return a client for the holder or the waiter."""
         return self.flavour.locks(url, **options)
 
     def hold(self, url: str, **options: Any) -> None:
-        """Take the lock, and keep a diary of it."""
+        """Acquire the lock, and record its events."""
         self.locks = self.open(url, on_event=self.diary, **options)
         self.lock = self.locks.lock(self.name)
         self.lease = self.lock.acquire()
 
     def wait_behind(self, url: str, **options: Any) -> None:
-        """Let another client wait for it; return once it stands in line and knows it.
+        """Make another client wait for it; return once it is in line and has learned so.
 
-        Its node is there before it has been told so, and watches who is in front of it.
+        Its node exists before the client has the reply and watches the claim in front of it.
         """
         self.start_waiting(url, **options)
         watcher = self.flavour.locks(url)
@@ -64,9 +65,9 @@ class Scene:
         eventually(lambda: number_waiting(self.waiting_client), what="it was told to wait")
 
     def begin(self, url: str, *, ttl: float, behind: str, renewals: int = 0) -> None:
-        """Hold, let another client wait at `behind`, and be renewed so often: then it may strike.
+        """Hold, make another client wait at `behind`, and wait for this many renewals.
 
-        A machine that stands still ends a short lease before. Then all of it begins anew.
+        If the machine stalls, a short lease may end before that. Then start over.
         """
         for _ in range(BEGINNINGS):
             self.diary, self.name = Diary(), new_name()
@@ -88,7 +89,7 @@ class Scene:
         pytest.fail(f"its lease ended {BEGINNINGS} times before anything struck")
 
     def start_waiting(self, url: str, **options: Any) -> None:
-        """Let another client want it."""
+        """Make another client acquire it."""
         self.waiting_client = self.open(url, **options)
         lock = self.waiting_client.lock(self.name)
         self.waiter = self.flavour.start(self._timed_acquire, lock)
@@ -97,11 +98,11 @@ class Scene:
         return lock.acquire(timeout=PATIENT), self.flavour.clock.now()
 
     def waiting(self) -> int:
-        """Return how many stand in line, as the holder's client sees it."""
+        """Return how many are in line, as the holder's client sees it."""
         return len(self.locks.inspect(self.name).line)
 
     def renews(self) -> bool:
-        """Whether the store confirms the lease, asked now."""
+        """Whether the store confirms the lease now."""
         try:
             self.lease.renew()
         except (BackendUnavailable, OutcomeUnknown):
@@ -109,17 +110,17 @@ class Scene:
         return True
 
     def is_passed_on(self) -> bool:
-        """Whether the lease was never lost, and is had by the one who waits, once released."""
+        """Whether the lease was never lost, and the waiter gets it once released."""
         self.lease.check()
         assert not self.waiter.done(), f"it did not wait: {self.waiter.result()}"
         self.lease.release()
-        successor, _ = self.waiter.result(PATIENCE)
+        successor, _ = self.waiter.result(EVENTUALLY_SECONDS)
         assert successor.token > self.lease.token
         return self.diary.count("Lost") == 0
 
 
 class WatchedName:
-    """A name, seen over a way that is not broken."""
+    """A name, seen over a connection that does not fail."""
 
     def __init__(self, flavour: Flavour, server: Reachable, name: str) -> None:
         self.name = name
@@ -128,9 +129,10 @@ class WatchedName:
         self._watcher = flavour.locks(server.url)
 
     def line(self) -> tuple[list[int | None], int]:
-        """Return the holders' tokens, and how many wait.
+        """Return the holders' tokens, and the number of waiters.
 
-        A test may have told all clients to give up soon, and a busy machine is slow to answer.
+        A test may have set a short request timeout for all clients, and a busy machine is slow to
+        reply.
         """
         seen: list[tuple[list[int | None], int]] = []
         eventually(
@@ -141,17 +143,17 @@ class WatchedName:
         return seen[0]
 
     def until(self, tokens: list[int | None], waiting: int) -> None:
-        """Wait until it is held by these, and so many wait."""
+        """Wait until these tokens hold it and this many wait."""
         eventually(
             lambda: self.line() == (tokens, waiting), what=f"held by {tokens}, {waiting} wait"
         )
 
     def elsewhere(self, **options: Any) -> Any:
-        """Return the lock, as a client of its own sees it."""
+        """Return the lock in a separate client."""
         return self._flavour.locks(self._server.url, **options).lock(self.name)
 
 
 def seen_of(watcher: Any, name: str) -> tuple[list[int | None], int]:
-    """Return what a client sees of a name: the holders' tokens, and how many wait."""
+    """Return what a client sees of a name: the holders' tokens, and the number of waiters."""
     found = watcher.inspect(name)
     return [one.token for one in found.holders], len(found.line)

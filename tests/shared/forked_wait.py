@@ -1,9 +1,9 @@
-"""A program that forks in the middle of a wait, as the handler of a signal may.
+"""A program that forks in the middle of a wait, as a signal handler may.
 
     forked_wait.py URL NAMESPACE MARK goes-on|leaves
 
-The child goes on with what its parent was doing, or leaves from where it is. Whoever is let in
-makes the file MARK, which nobody else may have made, and says who it is.
+The child goes on with what its parent was doing, or exits where it is. The process that gets the
+lock creates the file MARK, which must not exist, and prints which one it is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from lockfast import Locks
-from lockfast.challenge.eventually import eventually
 from lockfast.model import Waiter
+from lockfast_challenge.processes import eventually
 
 
 def main(url: str, namespace: str, mark: str, what: str) -> None:
@@ -62,7 +62,7 @@ def main(url: str, namespace: str, mark: str, what: str) -> None:
 
 
 def is_at_rest() -> bool:
-    """Whether it waits: who is forked while it begins a thread waits for that for ever."""
+    """Whether the main thread waits: a fork while it starts a thread would hang for ever."""
     seen = set()
     for _ in range(10):
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A client whose requests go together, every statement counted, and a server that stands still."""
+"""A client with group commit, every statement counted, and a server that stalls."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from lockfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-from lockfast.backends.postgresql.addresses import address_of_url
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.sql._async import together as async_together
-from lockfast.backends.sql._async.together import AsyncTogether
-from lockfast.backends.sql._sync.together import Together
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.postgresql._async.transport import AsyncPostgresqlTransport
+from lockfast.backends.postgresql.address import address_of_url
+from lockfast.backends.postgresql.statements import PostgresqlStatements
+from lockfast.backends.sql._async import group_commit as async_together
+from lockfast.backends.sql._async.group_commit import AsyncGroupCommit
+from lockfast.backends.sql._sync.group_commit import GroupCommit
 from lockfast.model import Claim
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 PATIENCE = 20.0
-"""What only a hang outlasts."""
+"""Timeout that only a hang exceeds, in seconds."""
 
 STANDS = "wait_event_type = 'Lock' AND strpos(query, '{}') > 0"
-"""Which sessions wait for a lock in such a statement."""
+"""Selects the sessions that wait for a lock in such a statement."""
 
 
 def claim(name: str, claim_id: str | None = None, **more: Any) -> Claim:
@@ -33,24 +33,24 @@ def claim(name: str, claim_id: str | None = None, **more: Any) -> Claim:
 
 
 class Subject:
-    """One client's; every call blocks, and every statement is counted."""
+    """The group commit of one client; every call blocks, and every statement is counted."""
 
     def __init__(self, wire, statements: Any, *, batch: str = "WITH") -> None:
         self._batch = batch
         self.flavour = flavour = wire.flavour
         self.wire = wire
-        kind = Together if flavour.name == "sync" else AsyncTogether
+        kind = GroupCommit if flavour.name == "sync" else AsyncGroupCommit
         self.inner: Any = flavour.call(lambda: kind(wire.inner, statements, clock=flavour.clock))
         self.asked: list[str] = []
         self.trips = 0
-        real = wire.inner.ask_all
+        real = wire.inner.send_all
 
-        def ask_all(requests: Any, **more: Any) -> Any:
+        def send_all(requests: Any, **more: Any) -> Any:
             self.trips += 1
             self.asked.extend(one.statement.split()[0] for one in requests)
             return real(requests, **more)
 
-        wire.inner.ask_all = ask_all
+        wire.inner.send_all = send_all
 
     def call(self, verb: str, what: Any, within: float = PATIENCE) -> Any:
         deadline = self.flavour.clock.now() + within
@@ -60,7 +60,7 @@ class Subject:
         return self.flavour.start(self.call, verb, what, within)
 
     def know(self, *names: str) -> None:
-        """Let the names be known and idle, as they are as a rule."""
+        """Make the names known and idle, as they usually are."""
         for name in names:
             one = claim(name)
             request = self.inner._statements.take_new(one)
@@ -75,7 +75,7 @@ class Subject:
 
     @property
     def together(self) -> int:
-        """How many statements went that do several things."""
+        """How many statements contained several operations."""
         return self.asked.count(self._batch)
 
     def close(self) -> None:
@@ -84,34 +84,38 @@ class Subject:
 
 @contextmanager
 def locked_out(server, tables) -> Iterator[Any]:
-    """Let every statement on the table wait, as if the server were slow."""
+    """Make every statement on the table wait, as if the server were slow."""
     with server.connect() as connection, connection.transaction():
         connection.execute(f"LOCK TABLE {tables.door} IN ACCESS EXCLUSIVE MODE")
         yield connection
 
 
 def standing(server, text: str) -> int:
-    """Return how many sessions wait for a lock in such a statement."""
+    """Return how many sessions wait for a lock in a statement with this text."""
     where = STANDS.format(text)
     statement = f"SELECT count(*) FROM pg_stat_activity WHERE {where}"  # noqa: S608 - our own
     return int(server.run(statement)[0][0])
 
 
 def busy(subject: Subject, server) -> list[Future[Any]]:
-    """Let as much be under way as may be, by those who came first."""
-    first = [subject.start("take", claim(f"first {i}")) for i in range(async_together.MOST)]
+    """Fill the pipeline: as many batches in flight as are allowed."""
+    first = [
+        subject.start("take", claim(f"first {i}")) for i in range(async_together.BATCHES_IN_FLIGHT)
+    ]
     eventually(lambda: standing(server, "RETURNING d.token") == len(first))
     return first
 
 
-def on_a_loop(server, statements: Statements, main: Callable[..., Awaitable[None]]) -> None:
-    """Run what is about tasks alone."""
+def on_a_loop(
+    server, statements: PostgresqlStatements, main: Callable[..., Awaitable[None]]
+) -> None:
+    """Run a test that concerns asyncio only."""
 
     async def run() -> None:
         clock = Clock()
         address = address_of_url(server.url(), where="here", options={})
-        wire = AsyncPostgresqlWire(address, clock=clock)
-        together = AsyncTogether(wire, statements, clock=clock)
+        wire = AsyncPostgresqlTransport(address, clock=clock)
+        together = AsyncGroupCommit(wire, statements, clock=clock)
         await main(together, clock)
         await together.close()
         await wire.close()
@@ -127,4 +131,4 @@ def names(count: int) -> list[str]:
     return [f"name {i}" for i in range(count)]
 
 
-FIRST = [f"first {i}" for i in range(async_together.MOST)]
+FIRST = [f"first {i}" for i in range(async_together.BATCHES_IN_FLIGHT)]

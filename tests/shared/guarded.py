@@ -6,13 +6,13 @@ from lockfast import StaleToken
 
 
 class Guarded:
-    """A resource that refuses a write with a smaller token than it has seen of that name."""
+    """A resource that rejects a write with a smaller token than it has seen for that name."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
 
     def write(self, name: str, token: int) -> None:
-        """Take what carries the token, or raise."""
+        """Accept a write with this token, or raise."""
         seen = self._seen.get(name, 0)
         if token < seen:
             raise StaleToken(f"{token} after {seen}", token=token, seen=seen)

@@ -1,21 +1,21 @@
-"""Histories made by hand: operations and holds of clients that saw what a test says."""
+"""Hand-written histories: operations and holds of clients, as a test describes them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lockfast.challenge.history import Event
+from lockfast_challenge.history import HistoryEvent
 
 
 def told(
     client: str, act: str, began: float, answered: float, number: int, **facts: Any
-) -> list[Event]:
-    """Return both events of one operation that went well."""
+) -> list[HistoryEvent]:
+    """Return both events of one successful operation."""
     phase = facts.pop("phase", "ok")
     known = {"hold": facts.pop("hold", number), "name": facts.pop("name", "door")}
     return [
-        Event(began, client, act, "invoked", number, **known),
-        Event(answered, client, act, phase, number, **known, **facts),
+        HistoryEvent(began, client, act, "invoked", number, **known),
+        HistoryEvent(answered, client, act, phase, number, **known, **facts),
     ]
 
 

@@ -2,7 +2,7 @@
 
     hold_and_wait.py URL NAMESPACE HELD WANTED
 
-It says "holds", waits for a line on stdin, and asks for the other.
+It prints "holds", waits for a line on stdin, and acquires the other.
 """
 
 from __future__ import annotations

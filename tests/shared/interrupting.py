@@ -1,14 +1,14 @@
-"""An interrupt at a chosen place: wherever CPython looks for a signal, and nowhere else.
+"""An interrupt at a chosen place: wherever CPython checks for signals, and nowhere else.
 
-It looks when a function begins and after each call, of Python's or of C's; what Ctrl-C, a signal
-handler that raises, or the time limit of a worker raise, they raise there. A profile function is
-called at just these places, and what it raises is raised as theirs would be: at the beginning of
-the callee, or in the caller at the call, whose result is gone.
+It checks when a function begins and after each call, to Python or to C. This is where Ctrl-C, a
+signal handler that raises, or the time limit of a worker raise their exception. A profile function
+is called at exactly these places, and its exception is raised like theirs: at the beginning of the
+callee, or in the caller at the call, whose result is lost.
 
-Left out are finalizers and what the collector calls, whose exceptions Python itself swallows, and
-how that is told; and what `logging` does under its own locks, since one that is interrupted there
-stays locked: pytest's handler, or the module's, would keep every thread of a later test that has
-something to say, for ever.
+Excluded are finalizers and callbacks of the garbage collector, whose exceptions Python itself
+swallows, and the hook that reports these. Also excluded is what `logging` does under its own locks:
+an interrupted lock stays locked, and pytest's handler, or that of the module, would block every
+thread of a later test that logs something, for ever.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NOT_ON_TRIAL = (
     "Logger.isEnabledFor",
     "Manager.getLogger",
 )
-"""How their full names end. Hypothesis has its callback called by the collector, wherever that
-is; its successor tells what those before it raise. The last three are of `logging`."""
+"""Ends of qualified names. The garbage collector calls Hypothesis's callback at any point; the
+entry after it reports the exceptions of those before. The last three belong to `logging`."""
 
 
 def is_on_trial(frame: FrameType | None) -> bool:
-    """Whether what is raised in this frame would reach who called it all."""
+    """Whether an exception raised in this frame would reach the caller of the action."""
     while frame is not None:
         if _is_left_out(frame):
             return False
@@ -47,17 +47,17 @@ def _is_left_out(frame: FrameType) -> bool:
 
 
 class Places:
-    """Tells the places from all that a profile function is called for, of one action.
+    """Selects the places from all calls of a profile function, for one action.
 
-    What is left out is counted when it is called and when it returns, whatever it calls itself:
-    to walk up the frames at each place would take longer than all else.
+    Excluded functions are counted when they are called and when they return, including everything
+    they call: walking up the frames at each place would take longer than everything else.
     """
 
     def __init__(self) -> None:
         self._left_out = 0
 
     def is_one(self, frame: FrameType, event: str) -> bool:
-        """Whether an interrupt may strike here; asked of each event, in their order."""
+        """Whether an interrupt may strike here; must be called for each event, in order."""
         if event == "call":
             self._left_out += _is_left_out(frame)
             return not self._left_out
@@ -69,11 +69,11 @@ class Places:
 
 
 class Interrupt(BaseException):
-    """As KeyboardInterrupt; of our own, so that a real one still ends the run."""
+    """Like KeyboardInterrupt, but our own, so that a real one still ends the run."""
 
 
 def places(action: Callable[[], object]) -> int:
-    """Return at how many places the action can be interrupted."""
+    """Return the number of places where the action can be interrupted."""
     count, found = 0, Places()
 
     def look(frame: FrameType, event: str, _argument: Any) -> None:
@@ -89,7 +89,7 @@ def interrupt(
 ) -> str | None:
     """Run the action and interrupt it once; return where, or None if it ended before.
 
-    The interrupt may be handled: while it is, its frames are still there.
+    `handle` is called for the interrupt while its frames still exist.
     """
     where: str | None = None
     left, found = at, Places()
@@ -100,7 +100,7 @@ def interrupt(
             return
         left -= 1
         if left < 0 and where is None:
-            # What a call returns is gone, and must not be kept alive by us.
+            # The result of the call is lost, and we must not keep it alive.
             name = getattr(argument, "__name__", "") if event == "c_return" else ""
             code = frame.f_code
             where = f"{event} {name} {code.co_filename}:{frame.f_lineno} {code.co_qualname}"
@@ -111,14 +111,14 @@ def interrupt(
     except Interrupt as error:
         if handle is not None:
             handle()
-        # Its frames would keep alive what they own.
+        # Its frames would keep their objects alive.
         error.__traceback__ = None
     return where
 
 
 def _profiled(action: Callable[[], object], look: Callable[..., None]) -> None:
-    # The caller's own frame is not on trial: between the return of `acquire` and the
-    # assignment of its result an interrupt drops a lease, as it would a file.
+    # The caller's own frame is excluded: an interrupt between the return of `acquire` and the
+    # assignment of its result drops a lease, as it would a file.
     with FramelessHook():
         sys.setprofile(look)
         try:
@@ -128,11 +128,11 @@ def _profiled(action: Callable[[], object], look: Callable[..., None]) -> None:
 
 
 class FramelessHook:
-    """Tells what a finalizer raises as it would be told, but without the frames it was raised in.
+    """Reports what a finalizer raises as usual, but without the frames it was raised in.
 
-    A socket that one interrupt left in a cycle may be collected, and say so, on the way to the
-    next. pytest keeps what was said until the test has ended, and so all frames of that moment:
-    what these own would seem to be left behind.
+    A socket that one interrupt left in a cycle may be collected, with a warning, on the way to the
+    next. pytest keeps the warning until the test has ended, and with it all frames of that moment:
+    the objects they own would look like leaks.
     """
 
     def __enter__(self) -> None:

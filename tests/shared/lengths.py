@@ -1,7 +1,7 @@
-"""How much of a long trial belongs to a run: a part in `make test`, all of it in `make soak`.
+"""How much of a long test a run includes: a part in `make test`, all of it in `make soak`.
 
-A length may only be shortened here if the short form fails for the same defects: more of the same
-finds rarer ones.
+A test may only be shortened here if the short form fails for the same defects: the long form finds
+rarer ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a hand-over costs where few wait and where very many do, counted and not timed."""
+"""What a handover costs with few and with very many waiters, counted and not timed."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from lockfast.runtime.clock import Clock
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 PATIENCE = 20.0
-REALLY = 10
-"""So many come to the line by asking; whoever stands behind them is written there."""
+REAL_WAITERS = 10
+"""Number of waiters that join the line by a request; the rest are written to the store directly."""
 
 TURNS = 5
 
 
 class Counted(Protocol):
-    """A store that can say how much it has read."""
+    """A store that can report how much it has read."""
 
     backend: Backend
 
     def lengthen(self, name: str, by: int) -> None:
-        """Let so many more stand at the end of a line."""
+        """Add this many waiters at the end of a line."""
 
     def read(self) -> float:
         """Return how much has been read so far."""
 
 
 class LongLine:
-    """A name that somebody holds, and for which so many wait."""
+    """A name that is held, with this many waiters."""
 
     def __init__(self, store: Counted, waiters: int) -> None:
         self._backend: Any = store.backend
@@ -38,10 +38,10 @@ class LongLine:
         self.name = f"line-{os.urandom(4).hex()}"
         self._turn = 0
         self._held = self._ask(0)
-        for number in range(1, REALLY + 1):
+        for number in range(1, REAL_WAITERS + 1):
             self._ask(number)
-        if waiters > REALLY:
-            store.lengthen(self.name, waiters - REALLY)
+        if waiters > REAL_WAITERS:
+            store.lengthen(self.name, waiters - REAL_WAITERS)
 
     def _ask(self, number: int) -> Any:
         claim = Claim(
@@ -52,7 +52,7 @@ class LongLine:
         return answer
 
     def hand_over(self) -> None:
-        """Let the holder go and the next in line have it."""
+        """Release the hold, and let the next in line have it."""
         deadline = self._clock.now() + PATIENCE
         assert self._backend.release(self._held, deadline=deadline, tombstone=False)
         self._turn += 1
@@ -60,7 +60,7 @@ class LongLine:
 
 
 def cost_of_a_hand_over(store: Counted, waiters: int) -> float:
-    """Return what is read for one, where so many wait."""
+    """Return how much one handover reads with this many waiters."""
     line = LongLine(store, waiters)
     line.hand_over()
     before = store.read()
@@ -70,7 +70,7 @@ def cost_of_a_hand_over(store: Counted, waiters: int) -> float:
 
 
 class LongLines:
-    """Ten thousand may wait: of a line only those are read who can decide."""
+    """Ten thousand may wait: only the part of the line that can matter is read."""
 
     def test_a_hand_over_costs_the_same_however_many_wait(self, store):
         few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))

@@ -1,4 +1,4 @@
-"""Statements that the server has done, and whose answers never came; or that came too late."""
+"""Statements that the server executed but whose replies were lost; or that arrived too late."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 import pytest
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Message
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Message
 
 TTL = 60.0
-"""Longer than any test: what is gone was not ended by its time."""
+"""Longer than any test: what is gone did not expire."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """By which requests is known what is asked: who takes a name, knows it or not; who lets go."""
+    """Byte patterns that identify requests: acquire of a known or a new name, and release."""
 
     take: bytes
     take_new: bytes
     release: bytes
 
     def takes(self, request: Message) -> bool:
-        """Whether it may grant."""
+        """Whether the request may grant the name."""
         return self.take in request.data or self.take_new in request.data
 
 
 class LostReplies:
-    """What they do to a SQL store; `proxied` is the way over `proxy`, and `door` another one.
+    """What they do to a SQL store; `proxied` is the URL through `proxy`, `door` bypasses it.
 
-    `buried` says whether a tombstone is all that stands at the door.
+    `buried` returns whether the door has a tombstone and nothing else.
     """
 
     @pytest.fixture
@@ -46,7 +46,7 @@ class LostReplies:
 
     @pytest.fixture(params=["new", "known"])
     def taking(self, request, locks, door, said) -> bytes:
-        """By what the name is taken, be it known or not."""
+        """The pattern of the request that takes the name, known or new."""
         if request.param == "new":
             return said.take_new
         locks.lock(door.name).acquire().release()
@@ -54,9 +54,9 @@ class LostReplies:
 
     @pytest.fixture
     def asked(self, flavour, locks, door) -> Callable[..., Future[Any]]:
-        """Return a function that acquires beside the test, and returns once an answer is lost.
+        """Return a function that acquires in the background, and returns once a reply is lost.
 
-        Only that one is not to be waited for: what follows has time, on a busy machine too.
+        The short timeout is for that reply only: later requests get a long one, for busy machines.
         """
 
         def ask(lost: threading.Event, *, timeout: float = 60) -> Future[Any]:
@@ -83,7 +83,7 @@ class LostReplies:
     def test_a_connection_cut_before_the_answer_costs_a_moment(
         self, proxy, door, taking, after, asked
     ):
-        """It ran, and nobody heard: half a token is none."""
+        """It was executed, and the reply was incomplete: half a token is none."""
         cut = proxy.cut_reply_to(taking, after=after)
 
         lease = asked(cut).result(60)
@@ -92,7 +92,7 @@ class LostReplies:
         assert door.line() == ([lease.token], 0)
 
     def test_when_no_acquire_is_answered_nothing_is_left_behind(self, proxy, door, said, asked):
-        """The server granted it; the caller is told that it was not acquired, and it was undone."""
+        """The server granted it; the caller learns that it was not acquired, and it was undone."""
         lost = proxy.lose_reply_to(said.takes, times=9)
 
         with pytest.raises(BackendUnavailable, match="withdrawn"):
@@ -128,12 +128,12 @@ class LostReplies:
     def test_an_acquire_that_comes_after_its_withdrawal_is_refused(
         self, locks, proxy, door, taking, buried
     ):
-        """Law 6: the request was held on its way; nothing is left behind when it comes."""
+        """Law 6: the request was delayed on its way; nothing is left behind when it arrives."""
         held = proxy.hold_requests(taking)
         with pytest.raises((BackendUnavailable, OutcomeUnknown)):
             locks.lock(door.name).acquire(timeout=0.2)
         assert held.is_set()
-        # At a door where nobody is, the tombstone stands in the name's own row.
+        # At an empty door, the tombstone is in the name's own row.
         eventually(lambda: buried(door.name), what="the withdrawal came through")
 
         before = proxy.connections
@@ -148,7 +148,7 @@ class LostReplies:
     def test_renewals_that_are_never_answered_extend_nothing(
         self, flavour, proxy, proxied, door, diary
     ):
-        """The server may have renewed each of them; the holder cannot know, and stops in time."""
+        """The server may have renewed each time; the holder cannot know, and stops in time."""
         locks = flavour.locks(proxied, ttl=1.5, on_event=diary)
         lease = locks.lock(door.name).acquire()
         flavour.give_up_after(0.2)

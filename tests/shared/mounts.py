@@ -1,4 +1,4 @@
-"""Real bind mounts, seen by one process alone: no test changes what the machine has mounted."""
+"""Real bind mounts that only one process sees: no test changes the machine's own mounts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-# As root; as an ordinary user, who is root in a namespace of its own; and where that is forbidden.
+# As root; as an ordinary user, who is root in a new user namespace; and with sudo where user
+# namespaces are forbidden.
 WAYS = (["unshare", "-m"], ["unshare", "-Urm"], ["sudo", "-n", "unshare", "-m"])
 
 MOUNT_AND_RUN = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 
 def with_mounted(source: Path, target: Path) -> list[str]:
-    """Return how a command begins for which the source is mounted at the target."""
+    """Return the start of a command for which the source is mounted at the target."""
     return [*_in_a_namespace(), "sh", "-c", MOUNT_AND_RUN, "sh", str(source), str(target)]
 
 
 def without_proc() -> list[str]:
-    """Return how a command begins that finds nothing at /proc."""
+    """Return the start of a command that finds an empty /proc."""
     return [*_in_a_namespace(), "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
 
 
@@ -30,5 +31,5 @@ def _in_a_namespace() -> list[str]:
             if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
                 return way
         except FileNotFoundError:
-            continue  # no such program, as sudo in a container
+            continue  # no such program, such as sudo in a container
     raise AssertionError("no mount namespace here: run the tests as root, or allow user namespaces")

@@ -1,4 +1,4 @@
-"""Names that a collation, a quote or a driver could take for one another."""
+"""Names that a collation, a quote or a driver could confuse with one another."""
 
 from __future__ import annotations
 

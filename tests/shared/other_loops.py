@@ -11,7 +11,7 @@ VARIABLE = "LOCKFAST_TEST_LOOP"
 
 
 def on_the_chosen_loop(environment: Mapping[str, str]) -> None:
-    """Let the loops of this process be as the environment says; without a word, as they are."""
+    """Use the event loop that the environment names; by default, change nothing."""
     chosen = environment.get(VARIABLE, "")
     if not chosen:
         return
@@ -21,15 +21,16 @@ def on_the_chosen_loop(environment: Mapping[str, str]) -> None:
 
 
 def _uvloop() -> None:
-    """Make all loops uvloop's, but for those of virtual time, which are a class of our own."""
+    """Make all loops uvloop's, except virtual-time loops, which are our own class."""
     import uvloop  # noqa: PLC0415 - not where only the core is tested
 
-    # Not by a policy: Python 3.14 warns of it. The runner asks the module, we the package.
+    # Not through a policy, which Python 3.14 deprecates. The runner looks the function up in
+    # `asyncio.events`, we in `asyncio`.
     asyncio.new_event_loop = asyncio.events.new_event_loop = uvloop.new_event_loop
 
 
 def _eager() -> None:
-    """Let tasks begin inside of what makes them, in virtual time too."""
+    """Start tasks inside the call that creates them, in virtual time too."""
     set_up = asyncio.BaseEventLoop.__init__
 
     @functools.wraps(set_up)

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, and what belongs to it used by blocking calls.
+"""An event loop in its own thread, whose objects are used through blocking calls.
 
 Each call is a task there, and the caller waits for it.
 """
@@ -16,13 +16,13 @@ from contextlib import suppress
 from typing import Any
 
 PATIENCE = 170.0
-"""A call may have been given its own time, and ends by that; a hang by the limit of all tests."""
+"""Longer than any call's own timeout, in seconds; a hang is ended by the limit of all tests."""
 GOODBYE = 5.0
-_ASYNC_ONLY = ("lockfast._async.", "lockfast.runtime.aio")
+_ASYNC_ONLY = ("lockfast.client._async.", "lockfast.runtime.aio")
 
 
 class Loop:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -30,7 +30,7 @@ class Loop:
         self._thread.start()
 
     def begin(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
-        """Call something on the loop; the future has what it returns, awaited if it can be."""
+        """Call something on the loop; the future has its result, awaited if it is awaitable."""
 
         async def work() -> Any:
             result = function(*arguments, **options)
@@ -41,12 +41,12 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work(), self._loop)
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Return what a call on the loop returns, in a blocking form."""
+        """Return the result of a call on the loop, in a blocking form."""
         return self.wrapped(self.begin(function, *arguments, **options).result(PATIENCE))
 
     def wrapped(self, value: Any) -> Any:
-        """Return the value, or a blocking form of it where it belongs to the loop."""
-        if type(value) is tuple:  # one with names holds facts, and nothing of the loop
+        """Return the value, or a blocking form of it if it belongs to the loop."""
+        if type(value) is tuple:  # a named tuple holds facts, and nothing of the loop
             return tuple(map(self.wrapped, value))
         is_of_loop = type(value).__module__.startswith(_ASYNC_ONLY)
         return Blocking(value, self) if is_of_loop else value
@@ -58,11 +58,12 @@ class Loop:
         self._loop.close()
 
     async def _say_goodbye(self) -> None:
-        """Let TLS end what asyncio itself closes: a connect that is cancelled when it was made.
+        """Wait for the TLS shutdowns that asyncio itself started, of connects cancelled at the end.
 
-        That takes a word of both sides, which nobody waits for, and there is no handle on it.
+        A shutdown takes a message from each side; asyncio does not wait for it, and gives no handle
+        on it.
         """
-        with suppress(TimeoutError):  # a server that is stopped says none
+        with suppress(TimeoutError):  # a stopped server does not reply
             async with asyncio.timeout(GOODBYE):
                 while any(map(_is_open_tls, self._loop._transports.values())):  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
@@ -73,7 +74,7 @@ def _is_open_tls(transport: Any) -> bool:
 
 
 class Blocking:
-    """An object of the asyncio flavour, used by blocking calls from any thread."""
+    """An asyncio object, used through blocking calls from any thread."""
 
     def __init__(self, inner: Any, loop: Loop) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
-"""Processes of their own that do what a test tells them, and can be killed, frozen and forked.
+"""Separate processes that a test controls, and can kill, freeze and fork.
 
-A test has a Stage, which starts a script and gives the Puppet of its process. The script calls
-`serve` with something whose methods are the verbs.
+A test has a Stage, which starts a script and returns the Puppet of its process. The script calls
+`serve` with an object whose methods are the commands.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from lockfast.challenge.eventually import PATIENCE, eventually
-from lockfast.challenge.processes import is_dead, state_of
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, eventually, is_dead, state_of
 
 CLIENT = Path(__file__).with_name("client_puppet.py")
-"""The script of a process with a client of its own, of either flavour and any store."""
+"""The script of a process with its own client, of either flavour and any store."""
 
 
 class Puppet:
-    """A process of its own; its script says what it can do."""
+    """A separate process; its script defines what it can do."""
 
     def __init__(self, stage: Stage, connection: Connection, pid: int) -> None:
         self.pid = pid
@@ -31,11 +30,11 @@ class Puppet:
         self._connection = connection
 
     def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
-        """Have it do something, without waiting for it to be done."""
+        """Send a command, without waiting for its reply."""
         self._connection.send((verb, arguments, options))
 
-    def answer(self, *, within: float = PATIENCE) -> Any:
-        """Return what it answers; raise what it raised."""
+    def answer(self, *, within: float = EVENTUALLY_SECONDS) -> Any:
+        """Return the reply; raise the error if the command raised one."""
         assert self._connection.poll(within), f"process {self.pid} has not answered in {within} s"
         value, error = self._connection.recv()
         if error is not None:
@@ -43,7 +42,7 @@ class Puppet:
         return value
 
     def ask(self, verb: str, *arguments: Any, **options: Any) -> Any:
-        """Have it do something, and return what it answers."""
+        """Send a command, and return its reply."""
         self.tell(verb, *arguments, **options)
         return self.answer()
 
@@ -51,12 +50,12 @@ class Puppet:
         return self._connection.poll(0)
 
     def fork(self, **options: Any) -> Puppet:
-        """Return its child, which has inherited all it has."""
+        """Return its child, which has inherited everything."""
         self.ask("fork", **options)
         return self._stage.accept()
 
     def kill(self) -> None:
-        """Kill -9, and come back when it is dead."""
+        """Kill -9, and return when it is dead."""
         os.kill(self.pid, signal.SIGKILL)
         eventually(lambda: is_dead(self.pid))
 
@@ -77,20 +76,20 @@ class Puppet:
 
 
 class Stage:
-    """Where puppets come from; they are gone when the test ends."""
+    """Starts puppets, and ends them when the test ends."""
 
     def __init__(
         self, directory: Path, script: Path, *arguments: str, prefix: Sequence[str] = ()
     ) -> None:
         self._command = [*prefix, sys.executable, str(script), *arguments]
         self._listener = Listener(str(directory / "stage"), family="AF_UNIX")
-        # A puppet that fails at its start would be waited for until the end of the run.
-        self._listener._listener._socket.settimeout(PATIENCE)
+        # Without a timeout, a puppet that fails to start would block until the end of the run.
+        self._listener._listener._socket.settimeout(EVENTUALLY_SECONDS)
         self._started: list[subprocess.Popen[bytes]] = []
         self._puppets: list[Puppet] = []
 
     def __call__(self, *arguments: str, **options: float) -> Puppet:
-        """Start a process, and tell it these."""
+        """Start a process with these arguments."""
         command = [*self._command, self._listener.address, *arguments]
         command += [f"{one}={value}" for one, value in options.items()]
         self._started.append(subprocess.Popen(command, env=environment()))
@@ -111,12 +110,12 @@ class Stage:
 
 
 def environment() -> dict[str, str]:
-    """Return ours, with which a script finds what the tests share as a test does."""
+    """Return our environment, extended so that a script can import what a test can."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def serve(actor: object, address: str) -> None:
-    """Do what the test tells, and answer, errors as they are; return when the test is over."""
+    """Execute the test's commands and reply, with errors as they are, until the test is over."""
     with Client(address, family="AF_UNIX") as connection:
         connection.send(os.getpid())
         while True:

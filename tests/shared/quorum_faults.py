@@ -1,4 +1,4 @@
-"""Members of a store with sessions that are killed or restarted, and a quorum that is lost."""
+"""Members of a store with sessions that are killed or restarted, and a lost quorum."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from typing import ClassVar
 import pytest
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 SLACK = 5.0
-"""How much later than it must, a thing may be told on a busy machine."""
+"""How late an event may be noticed on a busy machine, in seconds."""
 
 
 class QuorumFaults:
-    """What they do to those who hold and wait; `members` is a group of three."""
+    """What they do to holders and waiters; `members` is a group of three."""
 
     long: ClassVar[float]
-    """A third of this ttl is always left, and outlasts an election."""
+    """A ttl of which a third is always left, which outlasts an election."""
 
     short: ClassVar[float]
     """A ttl that ends while there is no quorum."""
 
     election: ClassVar[float]
-    """A new leader is elected and followed within this time, on a busy machine too."""
+    """Time in which a new leader is elected and followed, on a busy machine too."""
 
     free_after: ClassVar[float] = 1
-    """So many ttls after a session's last sign of life its names are free, but for an election."""
+    """How many ttls after a session's last keep-alive its names are free, not counting an election.
+    """
 
     def test_a_leader_that_is_killed_costs_no_lease(self, scenes, members):
-        """The session outlives its leader: held as before, waited for as before."""
+        """The session outlives its leader: holder and waiter stay as they are."""
         for one in scenes:
             one.hold(members.url, ttl=self.long)
             one.wait_behind(members.url, ttl=self.long)
@@ -40,7 +41,7 @@ class QuorumFaults:
         assert all(one.is_passed_on() for one in scenes)
 
     def test_a_quorum_lost_and_back_costs_no_lease_with_a_long_ttl(self, scenes, members):
-        """At risk while nobody leads; then renewed, and the line stands as it stood."""
+        """At risk while there is no leader; then renewed, and the line is unchanged."""
         for one in scenes:
             one.hold(members.url, ttl=self.long)
             one.wait_behind(members.url, ttl=self.long)
@@ -59,7 +60,7 @@ class QuorumFaults:
     def test_a_quorum_lost_longer_than_the_ttl_ends_the_lease_and_lets_nobody_in(
         self, scenes, members
     ):
-        """Told by its own clock; back again, the name is free after the session's time at most."""
+        """Lost by its own clock; afterwards the name is free within the session's time."""
         ttl = self.short
         others = []
         for one in scenes:
@@ -98,7 +99,7 @@ class QuorumFaults:
             for one in scenes:
                 one.lease.check()
         for one in scenes:
-            # Not the watchdog's own, which may be due only after a third of a long ttl.
+            # Not by the watchdog, whose renewal may be due only after a third of a long ttl.
             eventually(one.renews, what="it is renewed")
 
         assert all(one.is_passed_on() for one in scenes)

@@ -1,4 +1,4 @@
-"""What is told when something is refused."""
+"""The message of a refusal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockfast import ConfigurationError
 def refusal(
     act: Callable[[], Any], kind: type[Exception] | tuple[type[Exception], ...] = ConfigurationError
 ) -> str:
-    """Return the sentence with which it is refused; a wrong type is a plain TypeError."""
+    """Return the message of the refusal; a wrong type is a plain TypeError."""
     with pytest.raises(kind) as refused:
         act()
     assert not isinstance(refused.value, UnicodeError)

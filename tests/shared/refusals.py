@@ -1,4 +1,4 @@
-"""Provoking a refusal, and looking at all that is said of it."""
+"""Provokes a refusal, and checks everything that is printed about it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from both_flavours import Flavour
 from lockfast import LockError
 
 PASSWORD = "open-sesame-4711"
-"""What nobody may say."""
+"""Must not appear anywhere."""
 
 SLACK = 8.0
-"""How much later than it must, a busy machine may tell it."""
+"""How late a busy machine may report a refusal, in seconds."""
 
 
 class Refusals:
-    """Acquires where that is refused, in some flavours at once, and returns the error.
+    """Tries to acquire in several flavours at once, expects a refusal, and returns the error.
 
-    `within` is the time for connecting and asking; nobody may take longer. A server that refuses
-    by an answer needs enough of it: a slow one would be told as one that gives none.
+    `within` is the time for connecting and for the request; nothing may take longer. A server that
+    refuses with a reply needs enough time: a slow one would be reported as one that does not reply.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Refusals:
         log.set_level(logging.DEBUG)
 
     def __call__(self, url: str, *, within: float | None = None, **options: Any) -> LockError:
-        """Return the error, after a look at all that was said."""
+        """Return the error, after checking everything that was printed."""
         within = self._within if within is None else within
         opened = [one.locks(url, request_timeout=within, **options) for one in self._flavours]
         asked = [
@@ -45,8 +45,8 @@ class Refusals:
         errors = [one.result(within + 10) for one in asked]
 
         for error, locks in zip(errors, opened, strict=True):
-            said = "".join(traceback.format_exception(error)) + repr(locks) + self._log.text
-            assert PASSWORD not in said + repr(error.__dict__)
+            output = "".join(traceback.format_exception(error)) + repr(locks) + self._log.text
+            assert PASSWORD not in output + repr(error.__dict__)
             assert "\n" not in str(error)
             assert _host_of(url) in str(error)
         assert len(set(map(type, errors))) == 1
@@ -55,10 +55,10 @@ class Refusals:
 
 def _refused(locks: Any, within: float) -> LockError:
     began = time.monotonic()
-    with pytest.raises(LockError) as told:
+    with pytest.raises(LockError) as caught:
         locks.lock("door").acquire(timeout=within)
     assert time.monotonic() - began < within + SLACK
-    return told.value
+    return caught.value
 
 
 def _host_of(url: str) -> str:

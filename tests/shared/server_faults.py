@@ -1,23 +1,23 @@
-"""The server itself: shut down, killed, frozen; and back."""
+"""Faults of the server itself: shut down, killed or frozen, and then back."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockfast import LeaseLost, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 SLACK = 1.5
 
 
 class ServerFaults:
-    """What they do to a SQL store, which forgets nothing that it has committed."""
+    """What they do to a SQL store, which keeps everything it has committed."""
 
     @pytest.mark.parametrize("ending", ["kill", "shut_down"])
     def test_a_server_that_is_back_before_the_ttl_has_forgotten_nothing(
         self, scenes, server, url, ending
     ):
-        """What was committed is there: leases are renewed, and who waits keeps its place."""
+        """What was committed is there: leases are renewed, and waiters keep their places."""
         for scene in scenes:
             scene.hold(url, ttl=12)
             scene.wait_behind(url)
@@ -30,7 +30,7 @@ class ServerFaults:
             assert scene.is_passed_on()
 
     def test_a_short_freeze_of_the_server_costs_nothing(self, flavour, server, door, diary):
-        """Shorter than the ttl: renewed when it runs again, and those in line keep their places."""
+        """Shorter than the ttl: the lease is renewed afterwards, and waiters keep their places."""
         lock = door.elsewhere(ttl=6, on_event=diary)
         lease = lock.acquire()
         waiter = door.wait_behind()
@@ -50,7 +50,7 @@ class ServerFaults:
     def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
         self, flavour, server, door, diary
     ):
-        """The holder is at risk, then told by its own clock; what was asked meanwhile is undone."""
+        """The holder is at risk, then lost by its own clock; requests sent meanwhile are undone."""
         name, lock = door.name, door.elsewhere(ttl=1.5, on_event=diary)
         lease = lock.acquire()
         hurried = door.locks()

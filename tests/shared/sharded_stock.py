@@ -1,9 +1,9 @@
-"""Sales from a stock in shards, by many processes: what each shard has sold, in a file.
+"""Sales from a stock in shards, by many processes: a file records what each shard has sold.
 
     sharded_stock.py FILE PROCESSES TIMES SHARDS URL
 
-Each sale reads what its shard has sold and writes one more a moment later: whoever comes between
-is undone. It ends with 0 if all processes did.
+Each sale reads what its shard has sold and writes one more a moment later: a sale in between is
+lost. The exit code is 0 if that of every process was.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lockfast import Locks
 
 
 def sell(together: Barrier, path: str, times: int, shards: int, url: str) -> None:
-    """Sell one after the other, once all processes are there."""
+    """Sell one after another, once all processes are ready."""
     goods = os.open(path, os.O_RDWR)
     stock = Locks(url, request_timeout=30).sharded("stock", shards=shards, timeout=LONG)
     together.wait(LONG)

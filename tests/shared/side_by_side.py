@@ -1,11 +1,11 @@
-"""How the tests are divided among workers: what stays together, and what has to begin early.
+"""How the tests are divided among workers: what stays together, and what has to start early.
 
-Each worker has servers of its own, which its tests share: some break them, or change their
-settings. So the tests of a file stay on one worker, in their order.
+Each worker has its own servers, which its tests share: some break them, or change their settings.
+So the tests of a file stay on one worker, in order.
 
-Several runs on one machine share its processors, and a test may not notice. So all of them
-together run fewer tests at once than one alone would, whoever has started them: the servers of
-those who wait for their turn compute a little too.
+Several runs on one machine share its processors, and no test may depend on that. So all runs
+together execute fewer tests at once than one alone would: the servers of waiting runs need some
+processor time too.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from xdist.workermanage import WorkerController
 
 from lockfast.platforms import here
 
-WORKERS_PER_CORE = 4
-"""Most tests wait most of the time, for a lease to end or for a server to come back: of each second
-that they take, they and their servers compute a quarter. With five, the processors were busy all
-the time, and each further worker only collected the tests and started its servers once more."""
+WORKERS_PER_CORE = 3
+"""Most tests spend most of their time waiting, for a lease to end or for a server to come back.
+With four workers, two processors were busy for 88 % of the run, and a test in 6,000 failed because
+the machine stood still. Each further worker collects the tests and starts its servers once more."""
 
 MOST_WORKERS = 12
-"""More would not be faster: the longest file is then what the run waits for."""
+"""More would not be faster: the run then waits for the longest file."""
 
 SEATS_PER_RUN = 2
-"""So many fewer tests run at once for each further run."""
+"""How many fewer tests run at once for each further run."""
 
 FEWEST_SEATS = 4
 
 MOST_RUNS = 32
-"""As many are counted."""
+"""How many runs are counted at most."""
 
-LOOKING = (0.02, 0.25)
-"""Seconds between two looks for a free seat, at first and at most: dozens of workers look."""
+SEAT_POLL_SECONDS = (0.02, 0.25)
+"""First and longest pause between two checks for a free seat, in seconds: dozens of workers check.
+"""
 
 ALONE = (
     "tests/cli/",
@@ -55,16 +56,18 @@ ALONE = (
     "tests/challenge/test_running.py",
     "tests/challenge/test_broken_locks.py",
 )
-"""Where every test has a store of its own, or names of its own: these are handed out one by one."""
+"""Files in which every test has its own store or names: their tests are handed out one by one."""
 
 BY_CLASS = (
     "tests/backends/redlock/contract/test_two_hung.py",
     "tests/challenge/deployments/test_own_servers.py",
 )
-"""What waits so long that one worker would be at it when all others are done."""
+"""Files handed out class by class: they wait so long that one worker would still be running them
+when all others are done."""
 
 EARLY = (
-    # Before others have failed in the same worker, whose threads go on: Hypothesis minds them.
+    # Before other tests have failed in the same worker and left threads running, which disturb
+    # Hypothesis.
     "tests/core/",
     "tests/challenge/test_checker.py",
     # Minutes of waiting, while others compute.
@@ -86,7 +89,7 @@ EARLY = (
     "tests/backends/etcd/faults/",
     "tests/backends/zookeeper/faults/test_members.py",
     "tests/backends/memcached/test_contract.py",
-    # One file, which was the last to end on Python 3.13.
+    # One file, which was the last to finish on Python 3.13.
     "tests/backends/sqlite/test_interrupts.py",
     "tests/backends/sqlite/test_contract.py",
     "tests/backends/zookeeper/contract/",
@@ -115,16 +118,16 @@ EARLY = (
     "tests/tools/test_new_store.py",
     "tests/docs/",
 )
-"""In this order what takes longest; left to the end, it would run while all others are done."""
+"""The longest tests first; left to the end, they would run when all others are done."""
 
 
 def number_of_workers() -> int:
-    """Return how many suit this machine."""
+    """Return the number of workers for this machine."""
     return min(MOST_WORKERS, WORKERS_PER_CORE * (os.cpu_count() or 1))
 
 
 class LongestFirst(LoadScopeScheduling):
-    """Hands out whole files, or single tests of files that say so, the longest first."""
+    """Hands out whole files, or single tests of the files in ALONE, the longest first."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(ALONE):
@@ -138,13 +141,13 @@ class LongestFirst(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _rank(self, scope: str) -> tuple[int, int]:
-        """Return what is smallest for the longest; the rest go by their number of tests."""
+        """Return a sort key, smallest for the longest; the rest go by their number of tests."""
         return place_of(scope), -len(self.workqueue[scope])
 
 
 @cache
 def place_of(scope: str) -> int:
-    """Return where it stands among those that take longest; all others come after them."""
+    """Return its position in EARLY; all others come after."""
     places = (place for place, start in enumerate(EARLY) if scope.startswith(start))
     return next(places, len(EARLY))
 
@@ -156,8 +159,8 @@ SEATED = "LOCKFAST_TEST_HAS_A_SEAT"
 def a_seat() -> Iterator[None]:
     """Run one test at a time in one of the machine's seats; wait until one is free.
 
-    A seat is a lock on a file, which the kernel takes back from a worker that was killed. Tests
-    that a test runs sit on its seat.
+    A seat is a lock on a file, which the kernel releases if a worker is killed. Tests that are run
+    by a test use its seat.
     """
     if SEATED in os.environ:
         yield
@@ -168,13 +171,13 @@ def a_seat() -> Iterator[None]:
             yield
         finally:
             del os.environ[SEATED]
-            # Said, not only closed: a child that the test has forked has the file open as well.
+            # Unlock explicitly: a child that the test has forked still has the file open.
             here.unlock(seat)
 
 
 def free_seat() -> IO[str]:
-    """Return a seat that nobody else has until it is closed."""
-    pause, longest = LOOKING
+    """Return a seat that is exclusively ours until it is closed."""
+    pause, longest = SEAT_POLL_SECONDS
     while True:
         seat = _taken("seat", number_of_seats())
         if seat is not None:
@@ -191,26 +194,26 @@ def number_of_seats() -> int:
 
 
 def take_part() -> IO[str] | None:
-    """Be counted among the runs on this machine, until it is closed; not what a test runs."""
+    """Register as a run on this machine until the file is closed; not for runs inside a test."""
     return None if SEATED in os.environ else _taken("run", MOST_RUNS)
 
 
 def _taken(kind: str, number: int) -> IO[str] | None:
-    """Return one of so many that nobody else has until it is closed, if there is one."""
+    """Return a file that is exclusively ours until it is closed, or None if all are taken."""
     for one in range(number):
         file = (_folder() / f"{kind}-{one}").open("w")
-        if here.try_lock_alone(file):
+        if here.try_lock_exclusive(file):
             return file
         file.close()
     return None
 
 
 def _number_taken(kind: str) -> int:
-    """Return how many somebody has; who looks at the same moment may be counted too."""
+    """Return how many are taken; a concurrent count may be included."""
     taken = 0
     for one in _folder().glob(f"{kind}-*"):
         with one.open("w") as file:
-            taken += not here.try_lock_alone(file)
+            taken += not here.try_lock_exclusive(file)
     return taken
 
 
@@ -221,5 +224,5 @@ def _folder() -> Path:
 
 
 def _user() -> int:
-    """Return whose seats they are; on Windows the folder is of one user alone."""
+    """Return the user who owns the seats; on Windows the temporary folder is per user."""
     return os.getuid() if here.IS_POSIX else 0

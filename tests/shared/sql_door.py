@@ -1,6 +1,6 @@
-"""A SQL store that breaks: its server, the way to it, a name, and a stranger who locks its row.
+"""A SQL store that fails: its server, a proxy to it, a name, and a stranger who locks its row.
 
-A room says what its server is by the fixture `module_server`, and takes the others from here.
+A test folder defines its server in the fixture `module_server`, and takes the others from here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from both_flavours import Flavour
 from fault_scene import WatchedName
 
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.proxy import Proxy
 
 
 @dataclass(frozen=True)
@@ -36,32 +36,32 @@ class Door(WatchedName):
         return self._flavour.locks(self.url, **options)
 
     def wait_behind(self) -> Future[Any]:
-        """Let another client wait for it."""
+        """Make another client wait for it."""
         return self._flavour.start(self.elsewhere().acquire, timeout=30)
 
 
 class Stranger(Protocol):
-    """Somebody else's transaction, which begins with its first lock."""
+    """Another program's transaction, which begins with its first lock."""
 
     def lock(self, name: str) -> None:
-        """Lock the row of a name; waits if another has."""
+        """Lock the row of a name; waits if another transaction has locked it."""
 
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for what it has locked."""
+        """Whether another transaction waits for one of its locks."""
 
-    def end_who_waits(self) -> None:
-        """Let the server end the sessions that wait so."""
+    def end_waiters(self) -> None:
+        """Make the server end the sessions that wait for it."""
 
     def let_go(self) -> None:
         """End the transaction."""
 
     def deadlocks(self) -> int:
-        """Return how often the server has sent somebody away for another's sake."""
+        """Return how many deadlock victims the server has chosen so far."""
 
 
 @pytest.fixture
 def server(module_server, outliving) -> Iterator[Any]:
-    """A server that serves when the test begins, and again when its clients close."""
+    """A server that is running when the test begins, and again when its clients close."""
     if not module_server.is_running:
         module_server.start()
     yield module_server
@@ -90,7 +90,7 @@ def proxied(server, url, proxy) -> str:
 
 @pytest.fixture
 def door(flavour, url, name) -> Door:
-    """The name, seen over a way that is not broken; the tables are there then."""
+    """The name, seen over a connection that does not fail; its tables exist."""
     found = Door(flavour, url, name)
     found.line()
     return found

@@ -1,9 +1,10 @@
-"""Goods in a file that many processes take from, behind a lock or without one.
+"""Goods in a file that many processes take from, with a lock or without one.
 
     stock.py FILE PROCESSES TIMES [URL [insist]]
 
-Each reads what is left and writes one less a moment later: whoever comes between is undone. Who
-does not wait in line insists: it tries again and again. It ends with 0 if all processes did.
+Each process reads what is left and writes one less a moment later: a write in between is lost. With
+`insist` a process does not wait in line, but tries again and again. The exit code is 0 if that of
+every process was.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ Entrance = Callable[[], AbstractContextManager[Any]]
 PROCESSES, TIMES = 16, length(30, long=100)
 
 MOMENT = 0.0003
-"""Between reading and writing: without a lock others come by then."""
+"""Seconds between reading and writing, enough for others to interfere without a lock."""
 
 LONG = 600.0
-"""What only a hang outlasts: a busy machine turns to the next of them when it likes, and there
-are up to 1,600 turns. As a rule it takes some seconds."""
+"""Timeout that only a hang exceeds, in seconds: a busy machine switches processes when it likes,
+and there are up to 1,600 turns. Usually it takes a few seconds."""
 
 
 class Stock:
-    """So much is there that nothing is left if each has taken as often as it was told to."""
+    """A stock that is exactly used up when every process has taken its share."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         path.write_bytes(struct.pack("=q", PROCESSES * TIMES))
 
     def left_when_all_have_taken(self, *how: str) -> int:
-        """Return what is left; without a URL nobody locks."""
+        """Return what is left; without a URL no lock is used."""
         command = [sys.executable, __file__, str(self._path), str(PROCESSES), str(TIMES), *how]
         subprocess.run(command, env=environment(), check=True, timeout=LONG)
         [left] = struct.unpack("=q", self._path.read_bytes())
@@ -55,7 +56,7 @@ class Stock:
 
 
 def take(together: Barrier, path: str, times: int, entrance: Callable[[], Entrance]) -> None:
-    """Take one after the other, once all processes are there."""
+    """Take one after another, once all processes are ready."""
     goods, enter = os.open(path, os.O_RDWR), entrance()
     together.wait(LONG)
     for _ in range(times):
@@ -66,14 +67,14 @@ def take(together: Barrier, path: str, times: int, entrance: Callable[[], Entran
 
 
 def spin(seconds: float) -> None:
-    """Let time pass without giving up the processor, which one would get back much later."""
+    """Let time pass without giving up the processor, which would come back much later."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         pass
 
 
 def locked(url: str, *, insists: bool) -> Entrance:
-    """Return how this process gets the lock."""
+    """Return the function with which this process acquires the lock."""
     lock = Locks(url, request_timeout=30).lock("stock")
 
     def insist() -> Lease:
@@ -90,7 +91,7 @@ def main(path: str, processes: str, times: str, url: str = "", *insist: str) -> 
 
 
 def all_at_once(processes: int, work: Callable[..., None], *arguments: Any) -> bool:
-    """Return whether so many processes did the work; each is told where all of them meet."""
+    """Run the work in this many processes, which start together; return whether all succeeded."""
     context = multiprocessing.get_context("fork")
     together = context.Barrier(processes)
     working = [context.Process(target=work, args=(together, *arguments)) for _ in range(processes)]

@@ -1,4 +1,4 @@
-"""A client on a store in memory, in virtual time, whose store can fail."""
+"""A client on an in-memory store, in virtual time, whose store can fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def virtual_clock() -> VirtualClock:
 def virtual(
     store: MemoryStore | None = None, **options: Any
 ) -> tuple[AsyncLocks, AsyncFaultyBackend]:
-    """Return a client, and its backend, which fails when told to."""
+    """Return a client and its backend, which fails on command."""
     clock = virtual_clock()
     inner = AsyncMemoryBackend(clock=clock, store=store or MemoryStore(clock))
     backend = AsyncFaultyBackend(inner, clock=clock)

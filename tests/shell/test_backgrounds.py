@@ -1,4 +1,4 @@
-"""The backgrounds of a client outlive what programs do to them, and know when nobody is left."""
+"""A client's backgrounds survive what programs do to them, and notice when no owner is left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from virtual import virtual
 from lockfast import LeaseLost, Locks, LocksClosed, OutcomeUnknown
 from lockfast.backends.memory._sync.backend import MemoryBackend
 from lockfast.backends.memory.store import MemoryStore
-from lockfast.challenge.eventually import eventually
 from lockfast.runtime import aio
 from lockfast.testing import (
     FaultyBackend,
@@ -22,6 +21,7 @@ from lockfast.testing import (
     VirtualClock,
     run_in_virtual_time,
 )
+from lockfast_challenge.processes import eventually
 
 
 def manual(clock: ManualClock, **options: Any) -> tuple[Locks, Any]:
@@ -33,7 +33,7 @@ def manual(clock: ManualClock, **options: Any) -> tuple[Locks, Any]:
 
 
 def test_a_lease_of_a_task_that_has_ended_is_no_longer_renewed() -> None:
-    """Only the lock knows it, which lets nobody but that task release it."""
+    """Only the lock has the lease, and lets nobody but that task release it."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=9.0)
@@ -67,7 +67,7 @@ def test_a_lease_of_a_thread_that_has_ended_is_no_longer_renewed(
     owner.join()
 
     clock.advance(4.0)
-    # Warnings are errors here, and a background has nobody to raise them to.
+    # Warnings are errors here, and a background cannot raise them to anybody.
     eventually(lambda: "the thread that acquired it has ended" in caplog.text)
     clock.advance(10.0)
     eventually(lambda: not lock.locked())
@@ -96,7 +96,7 @@ def test_a_lease_that_somebody_keeps_outlives_the_task_that_acquired_it() -> Non
 def test_a_hook_that_exits_keeps_no_other_lease_from_being_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """In a thread `sys.exit` ends that thread and nothing else: here, the look-out for all."""
+    """In a thread, `sys.exit` ends only that thread: here, the one that watches all leases."""
     clock = ManualClock()
     locks, _ = manual(clock, ttl=9.0)
     told: list[str] = []
@@ -128,7 +128,7 @@ def cancel_all_others() -> None:
 
 @pytest.mark.parametrize("after", [0.5, 3.0], ids=["between renewals", "during a renewal"])
 def test_a_body_that_drains_is_renewed_although_all_tasks_were_cancelled(after: float) -> None:
-    """A shutdown cancels what it finds, and bodies finish their item under their lease."""
+    """A shutdown cancels all tasks that it finds; bodies finish their item under their lease."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=9.0)
@@ -158,7 +158,7 @@ def test_a_body_that_drains_is_renewed_although_all_tasks_were_cancelled(after: 
 def test_a_loop_that_ends_with_a_lease_held_ends_at_once_and_in_silence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """`asyncio.run` cancels every task, and waits for them."""
+    """`asyncio.run` cancels every task and waits for them."""
 
     async def main() -> None:
         locks, _ = virtual(ttl=9.0)
@@ -207,7 +207,7 @@ def test_nothing_that_is_spawned_runs_before_it_is_known() -> None:
         loop = asyncio.get_running_loop()
         loop.set_task_factory(_no_factory)
         task = aio.spawn(work, name="work")
-        lookout = aio.spawn_lookout(work, name="lookout")
+        lookout = aio.spawn_taskless(work, name="lookout")
         loop.set_task_factory(None)
         assert not steps
 
@@ -226,7 +226,7 @@ def _no_factory(*_: Any, **__: Any) -> Any:
 
 
 def test_a_clean_release_is_not_told_as_lost_by_a_renewal_that_it_crossed() -> None:
-    """The renewal's answer says that the lease is over, which is just what was asked for."""
+    """The renewal's reply says that the lease is over, which is what the release requested."""
     told: list[str] = []
 
     async def main() -> None:

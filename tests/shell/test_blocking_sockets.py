@@ -1,4 +1,4 @@
-"""A receive ends at its deadline, also while the other side keeps talking."""
+"""A receive ends at its deadline, even while the other side keeps sending."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockfast.runtime.blocking import BlockingSocket
+from lockfast.backends.network.connection_threads import BlockingSocket
 from lockfast.testing import ManualClock
 
 DEADLINE = 2.0
@@ -20,7 +20,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def ends(clock: ManualClock) -> Iterator[tuple[BlockingSocket, socket.socket]]:
-    """Give our end of a connection, and the server's."""
+    """Yield our end of a connection, and the server's."""
     ours, servers = socket.socketpair()
     with ours, servers:
         yield BlockingSocket(ours, clock, 0), servers
@@ -35,7 +35,7 @@ def test_a_reply_that_arrived_while_this_process_was_stopped_is_taken(ends, cloc
 
 
 def test_only_one_receive_takes_data_after_the_deadline(ends, clock):
-    """A server that keeps talking always has some."""
+    """A server that keeps sending always has some."""
     ours, server = ends
     clock.advance(DEADLINE)
     server.sendall(b"first")

@@ -1,4 +1,4 @@
-"""A wait that somebody else ends: the place in line is given up, and nothing is sent meanwhile."""
+"""A wait that an event ends: the place in line is given up, and nothing is sent meanwhile."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from both_flavours import FLAVOURS, Flavour, number_waiting
 from virtual import virtual
 
 from lockfast import AcquireTimeout, NotAcquired, OutcomeUnknown, Renewed
-from lockfast.challenge.eventually import eventually
 from lockfast.testing import run_in_virtual_time
+from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture(params=FLAVOURS)
@@ -60,7 +60,7 @@ def test_a_wait_that_can_be_cancelled_asks_the_store_no_more_often(flavour, tmp_
 
 
 def test_an_event_that_was_set_before_takes_a_free_lock_all_the_same(flavour):
-    """It ends a wait; where nobody has to wait there is nothing to end."""
+    """It ends a wait; without a wait there is nothing to end."""
     locks = flavour.locks("memory://cancelled-before")
     cancel = threading.Event()
     cancel.set()
@@ -85,14 +85,14 @@ def test_one_event_cancels_every_wait_that_was_given_it(flavour):
 
 
 class Broken:
-    """As an event of a manager whose process has gone."""
+    """Like the event of a manager whose process is gone."""
 
     def is_set(self):
         raise EOFError
 
 
 def test_an_event_that_fails_is_told_to_its_waiter_and_harms_no_lease(flavour):
-    """It is asked by the background, which looks after all leases of the client."""
+    """The background checks it, and also looks after all leases of the client."""
     renewed = []
     other = flavour.locks("memory://broken-event")
     locks = flavour.locks(
@@ -113,7 +113,7 @@ def test_an_event_that_fails_is_told_to_its_waiter_and_harms_no_lease(flavour):
 
 
 def test_a_wait_is_cancelled_although_the_store_does_not_answer(flavour):
-    """Whoever stands in line outlives an outage, and still does as it is told."""
+    """A claim in line survives an outage, and can still be cancelled."""
     other = flavour.locks("memory://cancelled-in-silence")
     locks = flavour.locks("memory://cancelled-in-silence")
     held = other.lock("door").acquire()

@@ -1,4 +1,4 @@
-"""What the log and the errors say of a loss, of a risk and of a long wait."""
+"""What the log and the errors say about a loss, a risk and a long wait."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
 from lockfast import AcquireTimeout, AsyncLocks, AtRisk, LeaseLost, Reconnected, SafeAgain
-from lockfast.challenge.eventually import eventually
-from lockfast.core import contention
-from lockfast.core.telling import sentence
+from lockfast.core import event_notes
+from lockfast.core.event_notes import log_line
 from lockfast.testing import run_in_virtual_time
+from lockfast_challenge.processes import eventually
 
 PATIENCE = 60.0
 
@@ -108,7 +108,7 @@ def test_a_silent_store_is_said_to_be_the_cause(caplog):
     ],
 )
 def test_what_happens_to_a_lease_is_a_sentence_in_the_log(event, said):
-    assert sentence(event) == said
+    assert log_line(event) == said
 
 
 def test_a_long_wait_is_mentioned_and_then_rarely(caplog):
@@ -132,7 +132,7 @@ def test_a_long_wait_is_mentioned_and_then_rarely(caplog):
 
 
 def test_who_waits_long_is_told_in_both_flavours(flavour, caplog, monkeypatch):
-    monkeypatch.setattr(contention, "LONG_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(event_notes, "LONG_WAIT_SECONDS", 0.05)
     caplog.set_level(logging.INFO, logger="lockfast")
     locks = flavour.locks("memory://")
     lease = locks.lock("stuck").acquire()
@@ -146,8 +146,8 @@ def test_who_waits_long_is_told_in_both_flavours(flavour, caplog, monkeypatch):
 
 
 def test_without_anybody_to_read_it_no_wait_asks_more_often(flavour, monkeypatch):
-    """What is said costs a request, so it is only sent where the log takes it."""
-    monkeypatch.setattr(contention, "LONG_WAIT_SECONDS", 0.001)
+    """The message costs a request, so it is only sent if the log takes it."""
+    monkeypatch.setattr(event_notes, "LONG_WAIT_SECONDS", 0.001)
     locks = flavour.locks("memory://")
     with_lock = locks.lock("stuck").acquire()
     waiting = flavour.start(locks.lock("stuck").acquire, timeout=PATIENCE)

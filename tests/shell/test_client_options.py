@@ -1,4 +1,4 @@
-"""The keywords of a client are the same in every way to make one, and all arrive."""
+"""A client's keywords are the same in every way to make one, and all of them arrive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAKERS = [
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_every_way_to_make_a_client_takes_all_its_keywords(make):
-    """One that a way forgets could not be chosen there."""
+    """A keyword that one way lacks could not be chosen there."""
     taken = inspect.signature(make).parameters
 
     for one in dataclasses.fields(ClientOptions):
@@ -42,7 +42,7 @@ def test_every_way_to_make_a_client_takes_all_its_keywords(make):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
-    """Two that were mixed up would be found by nobody else."""
+    """No other test would notice two that were mixed up."""
     clock, events = Clock(), list[Event]()
     kind = MemoryBackend if "Async" not in repr(make) else AsyncMemoryBackend
     backend = kind(clock=clock)
@@ -59,11 +59,11 @@ def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
     assert (client.ttl, client.request_timeout, client.clock) == (11.0, 7.0, clock)
     assert client.owner_text.endswith("(web)")
     assert locks.lock("door").options.ttl == 11.0
-    assert [hook for hook, _ in client.telling._hooks] == [events.append]
+    assert [hook for hook, _ in client.dispatcher._hooks] == [events.append]
 
 
 def test_a_client_that_is_refused_was_never_attached_to_the_store():
-    """It would be closed at exit, and told of sessions, though nobody has it."""
+    """It would be closed at exit and notified of sessions, although nobody has it."""
 
     class Watched(MemoryBackend):
         attached = False
@@ -85,7 +85,7 @@ def test_a_client_that_is_refused_was_never_attached_to_the_store():
 def test_a_store_that_bounds_its_requests_may_let_them_wait_until_the_acquire_ends(
     bounds, timeout, latest
 ):
-    """And no longer: an acquire ends within its timeout and one request timeout."""
+    """And no longer: an acquire ends within its timeout plus one request timeout."""
     given: list[float] = []
 
     class Bounding(MemoryBackend):

@@ -1,4 +1,4 @@
-"""A cycle of waiting within one client: whoever would close it is told at once, and by name."""
+"""A cycle of waits within one client: the call that would close it fails at once, and names it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from both_flavours import number_waiting
 from virtual import virtual
 
 from lockfast import AcquireTimeout, Locks, WouldDeadlock
-from lockfast._async.hold_registry import AsyncHoldRegistry
-from lockfast.challenge.eventually import eventually
+from lockfast.client._async.hold import AsyncHoldRegistry
 from lockfast.testing import run_in_virtual_time
+from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_two_threads_that_take_two_locks_in_opposite_order(locks):
 
 
 def met(first, second, *, timeout=None):
-    """Let one task hold and wait, then another do so, and return what became of both."""
+    """Let two tasks each hold one lock and then wait for another; return both outcomes."""
 
     async def main() -> list[object]:
         locks, _ = virtual()
@@ -93,7 +93,7 @@ def test_a_wait_with_a_timeout_is_a_wait():
 
 
 def test_who_waits_for_a_moment_only_is_left_alone():
-    """So programs wait that begin anew if they do not get what they ask for."""
+    """Programs that start over if they do not get a lock wait like this."""
     one, other = met((lock("x"), lock("y")), (lock("y"), lock("x")), timeout=0.9)
 
     assert WouldDeadlock not in (type(one), type(other))
@@ -141,7 +141,7 @@ def test_who_holds_the_only_permit_and_asks_for_another():
 
 
 def test_several_names_of_which_one_is_taken():
-    """Who has the first of `all()` and waits for the second gives neither back before."""
+    """A task that has the first of `all()` and waits for the second releases neither before."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -220,7 +220,7 @@ def test_a_semaphore_with_a_seat_that_gets_free_is_no_cycle():
 
 
 def test_a_lease_that_somebody_else_releases_is_no_cycle():
-    """Its holder waits, and another task has the lease: it may release it."""
+    """Its holder waits, but another task has the lease and may release it."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -262,7 +262,7 @@ def test_who_only_tries_closes_no_cycle():
 
 
 def test_a_wait_that_has_ended_counts_no_more():
-    """It gave up, and holds on to what it has: it can still let go."""
+    """It gave up and keeps what it holds: it can still release that."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -306,7 +306,7 @@ def test_a_wait_that_ends_within_a_second_is_no_link_however_long_it_has_lasted(
 
 @pytest.mark.parametrize("later", [0.0, 0.5], ids=["at_once", "while_it_leaves_the_line"])
 def test_who_was_cancelled_closes_no_cycle(later):
-    """It lets go of what it holds, as soon as it has left the line."""
+    """It releases what it holds as soon as it has left the line."""
 
     async def main() -> None:
         locks, backend = virtual()
@@ -329,7 +329,7 @@ def test_who_was_cancelled_closes_no_cycle(later):
 
 
 def test_a_crowd_that_nobody_in_it_blocks_is_not_looked_through(monkeypatch):
-    """Each waiter that looked at all others kept the loop busy until leases were lost."""
+    """When each waiter looked at all others, the loop was busy until leases were lost."""
     looked: list[str] = []
     waits_at = AsyncHoldRegistry.waits_at
 

@@ -1,4 +1,4 @@
-"""Ways of ending that are seldom taken: interrupted, unheard of, in the middle of another's."""
+"""Rare ways to end a lease: interrupted, unnoticed, or in the middle of another release."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from lockfast import (
     Locks,
     OutcomeUnknown,
 )
-from lockfast._async.acquiring import AsyncAcquisition, Refused
-from lockfast._sync.client import Client
-from lockfast._sync.hold import Hold
 from lockfast.backends.memory._async.backend import AsyncMemoryBackend
 from lockfast.backends.memory._sync.backend import MemoryBackend
 from lockfast.backends.memory.store import MemoryStore
-from lockfast.challenge.eventually import eventually as wait_until
+from lockfast.client._async.acquisition import AsyncAcquisition, Refused
+from lockfast.client._sync.client import Client
+from lockfast.client._sync.hold import Hold
 from lockfast.runtime import threads
 from lockfast.testing import (
     AsyncFaultyBackend,
     FaultyBackend,
     run_in_virtual_time,
 )
+from lockfast_challenge.processes import eventually as wait_until
 
 
 def test_an_interrupt_in_the_middle_of_a_release_does_not_keep_the_lock(
@@ -61,7 +61,7 @@ def test_an_interrupt_in_the_middle_of_a_release_does_not_keep_the_lock(
 def test_a_release_that_is_repeated_beside_the_background_is_clean(
     monkeypatch: pytest.MonkeyPatch, place: tuple[type, str]
 ) -> None:
-    """It ends what an interrupt left. That it was quicker is no loss to whoever tries again."""
+    """The background ends what an interrupt left; if it is quicker, a repeat reports no loss."""
     with Locks("memory://repeated") as locks:
         lease = locks.lock("door").acquire()
         act = getattr(*place)
@@ -72,7 +72,7 @@ def test_a_release_that_is_repeated_beside_the_background_is_clean(
                 quicker[0].start()
                 quicker.pop().join(0.2)  # unless it has to wait for us
                 if place[1] == "release":
-                    wait_until(lambda: locks._client.followups.are_done)
+                    wait_until(lambda: locks._client.cleanup_queue.are_done)
             return act(*arguments, **options)
 
         monkeypatch.setattr(*place, after_the_background)
@@ -86,11 +86,11 @@ def test_who_asks_while_another_thread_releases_gets_no_handle_on_what_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     end = Client.end
-    begun, go_on = threading.Event(), threading.Event()
+    begun, resume = threading.Event(), threading.Event()
 
     def slow(client: Client, hold: Any) -> None:
         begun.set()
-        go_on.wait(10)
+        resume.wait(10)
         end(client, hold)
 
     with Locks("memory://ending") as locks:
@@ -102,7 +102,7 @@ def test_who_asks_while_another_thread_releases_gets_no_handle_on_what_ends(
         begun.wait(10)
 
         again = lock.try_acquire()
-        go_on.set()
+        resume.set()
         other.join(10)
 
         assert again is None
@@ -111,7 +111,7 @@ def test_who_asks_while_another_thread_releases_gets_no_handle_on_what_ends(
 def test_two_threads_that_release_at_once_both_release_cleanly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The one who gave back the last handle but one is not told of a loss that there was not."""
+    """Releasing the last handle but one must not report a loss that never was."""
     with Locks("memory://both") as locks:
         lock = locks.lock("door")
         first, last = lock.acquire(), lock.acquire()
@@ -134,7 +134,7 @@ def test_two_threads_that_release_at_once_both_release_cleanly(
 def test_an_end_that_is_noticed_while_the_release_is_under_way_is_not_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The watchdog looked before, and tells after; but it was sent in time, and answered."""
+    """The watchdog looks before and reports after it; but the release was sent in time."""
     release = MemoryBackend.release
     told: list[object] = []
 
@@ -153,7 +153,7 @@ def test_an_end_that_is_noticed_while_the_release_is_under_way_is_not_told(
 
 
 def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
-    """Whoever lost it cannot release it any more; asking anew must not tell of it for ever."""
+    """Its owner cannot release it any more; a new acquire must not report the loss for ever."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -171,7 +171,7 @@ def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
 
 
 def test_who_asks_again_after_a_loss_is_told_of_it_once() -> None:
-    """Not for ever: a lease that is left to run out may have nobody who releases it."""
+    """Not for ever: a lease that is left to expire may have nobody who releases it."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -196,7 +196,7 @@ def test_who_asks_again_after_a_loss_is_told_of_it_once() -> None:
 def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The machine slept between the grant and the body: nobody would interrupt it later."""
+    """The machine slept between the grant and the body: nothing would interrupt the body later."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -223,7 +223,7 @@ def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
 
 @pytest.mark.parametrize("kind", ["not re-entrant", "a writer"])
 def test_what_was_lost_is_no_deadlock(kind: str) -> None:
-    """It is told as lost, and then there is nothing to wait for."""
+    """It is reported as lost, and then there is nothing to wait for."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -246,18 +246,18 @@ def test_what_was_lost_is_no_deadlock(kind: str) -> None:
 
 
 def test_a_block_left_by_a_third_is_most_likely_of_one_who_has_ended() -> None:
-    """A fixture's set-up is a task of its own, and so is its end."""
+    """A fixture's set-up runs in a task of its own, and so does its tear-down."""
 
     async def main() -> None:
         async with AsyncLocks("memory://") as locks:
             pool = locks.semaphore("pool", capacity=2)
             first = await asyncio.create_task(pool.__aenter__())
-            inside, go_on = asyncio.Event(), asyncio.Event()
+            inside, resume = asyncio.Event(), asyncio.Event()
 
             async def user() -> None:
                 async with pool as lease:
                     inside.set()
-                    await go_on.wait()
+                    await resume.wait()
                     lease.check()
 
             using = asyncio.create_task(user())
@@ -266,14 +266,14 @@ def test_a_block_left_by_a_third_is_most_likely_of_one_who_has_ended() -> None:
             await asyncio.create_task(pool.__aexit__(None, None, None))
 
             assert not first.is_trusted
-            go_on.set()
+            resume.set()
             await using
 
     asyncio.run(main())
 
 
 def test_a_cancelled_all_stays_cancelled_though_what_it_had_is_not_given_back() -> None:
-    """The failure goes along as a note, and the giving back goes on in the background."""
+    """The failure is attached as a note, and the release goes on in the background."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -302,7 +302,7 @@ def test_a_cancelled_all_stays_cancelled_though_what_it_had_is_not_given_back() 
 
 
 def test_closing_waits_once_for_a_store_that_is_away() -> None:
-    """However many leases there are; and what runs in the background is ended all the same."""
+    """However many leases there are; and the backgrounds end all the same."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -349,7 +349,7 @@ def test_follow_ups_wait_for_a_thread_and_the_error_stays_the_stores(
 
 
 class _BreaksTheFirst(AsyncMemoryBackend):
-    """Grants, is broken by an operator, and its answer is lost."""
+    """The first grant is broken by an operator, and its reply is lost."""
 
     asked = 0
 
@@ -363,7 +363,7 @@ class _BreaksTheFirst(AsyncMemoryBackend):
 
 
 def test_a_claim_broken_before_it_heard_of_its_grant_is_made_anew() -> None:
-    """Its tombstone would keep it from a door where nobody is."""
+    """Its tombstone would keep it out of an empty door."""
 
     async def main() -> None:
         clock = virtual_clock()

@@ -1,23 +1,23 @@
-"""The event of the sync flavour: it wakes whoever waits, whenever it is set."""
+"""The event of the sync flavour: it wakes every waiter, whenever it is set."""
 
 from __future__ import annotations
 
 import threading
 
-from lockfast.runtime.threads import Event
+from lockfast.runtime.threads import WakeEvent
 
 ROUNDS = 3_000
 
 
 def test_a_wait_ends_by_its_time() -> None:
-    event = Event()
+    event = WakeEvent()
 
     assert not event.wait(0.001)
     assert not event.is_set()
 
 
 def test_who_waits_after_it_was_set_does_not_wait() -> None:
-    event = Event()
+    event = WakeEvent()
     event.set()
 
     assert event.wait()
@@ -26,7 +26,7 @@ def test_who_waits_after_it_was_set_does_not_wait() -> None:
 
 
 def test_all_who_wait_are_woken() -> None:
-    event, woken = Event(), []
+    event, woken = WakeEvent(), []
     threads = [threading.Thread(target=lambda: woken.append(event.wait(20))) for _ in range(8)]
     for one in threads:
         one.start()
@@ -40,8 +40,8 @@ def test_all_who_wait_are_woken() -> None:
 
 
 def test_no_ring_is_lost_between_two_threads() -> None:
-    """Each sets the other's and waits for its own: a ring that is lost stops both."""
-    ping, pong = Event(), Event()
+    """Each sets the other's event and waits for its own: a lost wakeup stops both."""
+    ping, pong = WakeEvent(), WakeEvent()
 
     def answer() -> None:
         for _ in range(ROUNDS):

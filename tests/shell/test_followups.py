@@ -1,4 +1,4 @@
-"""What goes on in the background when the store has not answered: who waits for whom."""
+"""The cleanup queue, for requests that the store has not answered: who waits for whom."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Ended:
 
 
 def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> object:
-    """Begin at once, as tasks of an eager factory do; what never waits ends here as well."""
+    """Begin at once, as tasks of an eager factory do; work that never waits also ends here."""
     if name != "lockfast-followups":
         return aio.Task(asyncio.get_running_loop().create_task(function(), name=name))
     coroutine = function()
@@ -40,7 +40,7 @@ def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> o
 
 
 def test_a_follow_up_that_ends_before_spawn_returns_is_not_the_last(monkeypatch: Any) -> None:
-    """Eager tasks run inside of what makes them."""
+    """Eager tasks run inside the call that makes them."""
 
     async def main() -> None:
         backend = AsyncFaultyBackend.around("memory://eager")
@@ -58,7 +58,7 @@ def test_a_follow_up_that_ends_before_spawn_returns_is_not_the_last(monkeypatch:
 
 
 class _TwoServers(AsyncMemoryBackend):
-    """Keeps names at two servers, by their first letter; one does not answer."""
+    """Keeps names on two servers, by their first letter; one does not answer."""
 
     is_away = True
 
@@ -75,7 +75,7 @@ class _TwoServers(AsyncMemoryBackend):
 
 
 def test_a_server_that_does_not_answer_delays_nothing_at_another() -> None:
-    """Ten releases go on at the one; the other is told of its own at once."""
+    """Ten releases are pending at the one; the other gets its own at once."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -94,13 +94,13 @@ def test_a_server_that_does_not_answer_delays_nothing_at_another() -> None:
             assert await locks.lock("a0").locked()
             backend.is_away = False
             await asyncio.sleep(30.0)
-            assert locks._client.followups.are_done
+            assert locks._client.cleanup_queue.are_done
 
     run_in_virtual_time(main())
 
 
 def test_follow_ups_outlive_the_cancellation_of_every_task() -> None:
-    """As a loop does that shuts down: what is still open is told when it goes on."""
+    """As when a loop shuts down: the open requests are sent when the queue goes on."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -118,16 +118,16 @@ def test_follow_ups_outlive_the_cancellation_of_every_task() -> None:
                 await asyncio.sleep(0)
             backend.come_back()
 
-            locks._client.followups.go_on()
+            locks._client.cleanup_queue.resume()
             await asyncio.sleep(5.0)
 
-            assert locks._client.followups.are_done
+            assert locks._client.cleanup_queue.are_done
 
     run_in_virtual_time(main())
 
 
 def test_closing_waits_once_for_whoever_asks_and_for_what_is_open() -> None:
-    """A waiter's withdrawal, a lease, and what the background has to tell: together one wait."""
+    """A waiter's withdrawal, a lease, and the cleanup queue: together one wait."""
 
     async def main() -> None:
         clock = virtual_clock()

@@ -1,4 +1,4 @@
-"""How much a hold gives the garbage collector to look at, for as long as it lasts."""
+"""How many objects a hold gives the garbage collector to look at, for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from lockfast.backends.memory.store import MemoryStore
 from lockfast.runtime.clock import Clock
 
 HOLDS = 500
+MEASUREMENTS = 3
 FEW = 7
-"""What the collector may find of one hold: hold, handle, lease, grant and claim, and by what two of
-these are known. A list around each would be felt."""
+"""Objects that the collector may find of one hold: hold, handle, lease, grant and claim, and the
+weak references to two of these. A list around each would be noticeable."""
 OF_BLOCK = 2
-"""What is added by a `with` statement: a block, and the bound method by which it is left."""
+"""Objects that a `with` statement adds: a block, and the bound method that leaves it."""
 OF_TASK = 3
-"""What is added by the task's first hold: whose it is, for the tasks that it will start."""
+"""Objects that a task's first hold adds: its owner, as seen by the tasks that it will start."""
 
 
 class AsyncOpenDoor(AsyncMemoryBackend):
-    """Grants whatever it is asked for, and keeps nothing: what is found is the client's."""
+    """Grants every request and keeps nothing, so that only the client's objects are found."""
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant:
         del deadline
@@ -50,7 +51,7 @@ def looked_at() -> int:
 
 
 def test_a_hold_of_a_task_gives_the_collector_few_objects_to_look_at() -> None:
-    """With a thousand holds the collector takes a part of every cycle that is felt."""
+    """With a thousand holds the collector takes a noticeable part of every cycle."""
 
     async def main() -> float:
         clock = Clock()
@@ -80,28 +81,32 @@ def test_a_hold_of_a_task_gives_the_collector_few_objects_to_look_at() -> None:
         await locks.aclose()
         return (after - before) / HOLDS
 
-    assert round(asyncio.run(main())) <= FEW + OF_BLOCK + OF_TASK
+    # Other threads of this process may create objects meanwhile, which only adds to the count.
+    found = min(asyncio.run(main()) for _ in range(MEASUREMENTS))
+    assert round(found) <= FEW + OF_BLOCK + OF_TASK
 
 
 def test_a_hold_of_a_thread_gives_the_collector_few_objects_to_look_at() -> None:
-    clock = Clock()
-    with Locks.from_backend(OpenDoor(clock=clock, store=MemoryStore(clock))) as locks:
-        made = [locks.lock(f"door-{one}") for one in range(HOLDS)]
-        before = looked_at()
-        leases = [one.acquire() for one in made]
-        after = looked_at()
-        for one in leases:
-            one.release()
+    def measured() -> float:
+        clock = Clock()
+        with Locks.from_backend(OpenDoor(clock=clock, store=MemoryStore(clock))) as locks:
+            made = [locks.lock(f"door-{one}") for one in range(HOLDS)]
+            before = looked_at()
+            leases = [one.acquire() for one in made]
+            after = looked_at()
+            for one in leases:
+                one.release()
+        return (after - before) / HOLDS
 
-    assert round((after - before) / HOLDS) <= FEW
+    assert round(min(measured() for _ in range(MEASUREMENTS))) <= FEW
 
 
 class Something:
-    """What a hold may know weakly."""
+    """An object that a hold may reference weakly."""
 
 
 def test_a_handle_is_known_beside_one_that_is_gone() -> None:
-    """It may go between any two steps, and what is gone can no longer be hashed."""
+    """A handle may be collected between any two steps, and can then no longer be hashed."""
     with Locks("memory://") as locks, locks.lock("door") as lease:
         hold, known = lease._hold, lease._hold._handles
         hold._handles = None

@@ -1,7 +1,7 @@
-"""A signal's handler that forks in the middle of a call: in the child nothing of it is ours.
+"""A signal handler that forks in the middle of a call: in the child nothing of it is ours.
 
-The fork is put in by hand, at the step that it strikes; `tests/backends/test_forked_waits.py` has
-real ones.
+The fork is simulated at the step that it strikes; `tests/backends/test_forked_waits.py` has real
+ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lockfast import AcquireTimeout, LeaseLost, Locks
 
 
 class Child:
-    """Locks of a process that is forked, once, behind a step."""
+    """Locks of a process that forks, once, after a step."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: list[Any] = []
@@ -37,7 +37,7 @@ class Child:
         self._monkeypatch.setattr(self._client.backend, verb, act)
 
     def forked_behind(self, owner: Any, verb: str, *, then: Callable[[], None] = bool) -> str:
-        """Fork behind the next call of it; return who the parent is."""
+        """Fork after the next call of `verb`; return the client id of the parent."""
         real = getattr(owner, verb)
 
         def act(*arguments: Any, **options: Any) -> Any:
@@ -100,7 +100,7 @@ def test_a_hold_that_the_fork_came_before_is_lost_from_its_first_moment(child, m
         lease.check()
     assert told.value.reason == "forked"
     assert child.withdrawn == []
-    child.locks.close()  # which delivers what is to be told
+    child.locks.close()  # which delivers pending events
     assert "Acquired" not in [type(one).__name__ for one in child.told]
 
 

@@ -1,24 +1,24 @@
-"""Everything that a forked child must let go of is told, whatever else goes wrong there."""
+"""Everything that a forked child must abandon is notified, whatever else goes wrong there."""
 
 from __future__ import annotations
 
 import os
 
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 
 MANY = 8
-"""Told in no order: that all who fail come last is unlikely enough."""
+"""So many objects, notified in no order, that the failing ones are unlikely to come last."""
 
 
 class Failing:
-    """Something that cannot let go."""
+    """An object that fails to abandon what it has."""
 
     def after_fork_in_child(self) -> None:
         raise OSError
 
 
 class Noting:
-    """Something that knows whether it was told."""
+    """An object that records whether it was notified."""
 
     is_told = False
 
@@ -27,11 +27,11 @@ class Noting:
 
 
 def test_one_that_fails_keeps_no_other_from_letting_go():
-    """Else the child would go on with its parent's connections."""
+    """Otherwise the child would go on with its parent's connections."""
     failing, noting = [Failing() for _ in range(MANY)], [Noting() for _ in range(MANY)]
     for pair in zip(failing, noting, strict=True):
         for one in pair:
-            forking.forget_in_child(one)
+            fork.reset_in_child(one)
 
     child = os.fork()
     if child == 0:

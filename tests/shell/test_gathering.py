@@ -17,7 +17,7 @@ from interrupting import interrupt, places
 from lockfast.runtime import aio, threads
 
 PATIENCE = 10.0
-"""Whoever is not there by then does not come."""
+"""A timeout in seconds: what has not happened by then never will."""
 
 
 def test_each_call_is_made_while_the_others_are():
@@ -159,7 +159,7 @@ def test_after_an_interrupt_at_any_place_no_call_goes_on():
 
     def call(one: int) -> None:
         begun.append(one)
-        time.sleep(0.002)  # long enough to be seen
+        time.sleep(0.002)  # long enough to be noticed
         ended.append(one)
 
     def gather() -> None:
@@ -173,13 +173,13 @@ def test_after_an_interrupt_at_any_place_no_call_goes_on():
 
 
 class Owned:
-    """What only the frames of the caller own."""
+    """An object that only the caller's frames own."""
 
 
 def test_what_the_caller_owns_is_dropped_when_an_interrupt_or_an_error_has_got_through(
     no_collector,
 ):
-    """That is what undoes what it began; a collector may come by hours later."""
+    """Dropping it undoes what the caller began; the garbage collector may run hours later."""
     owned: list[weakref.ref[Owned]] = []
 
     def fail() -> None:

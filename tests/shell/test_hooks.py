@@ -1,4 +1,4 @@
-"""Hooks are called beside the work: a slow one costs no lease, and close delivers what waits."""
+"""Hooks run beside the work: a slow one costs no lease, and close delivers what waits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
 from lockfast import AsyncLocks, ConfigurationError, Event, Lease, LeaseLost, Locks
-from lockfast._sync import delivery
-from lockfast.challenge.eventually import eventually
+from lockfast.client._sync import dispatch
 from lockfast.testing import run_in_virtual_time
+from lockfast_challenge.processes import eventually
 
 PATIENCE = 60.0
 
@@ -37,7 +37,7 @@ def kinds(events: list[Event]) -> list[str]:
 
 
 def test_a_hundred_leases_outlive_a_hook_that_sleeps() -> None:
-    """Five times their ttl, in the thread that calls it and in no other."""
+    """It sleeps for five times their ttl, in the thread that calls it and in no other."""
     told: list[Event] = []
     sleeping = threading.Event()
 
@@ -82,7 +82,7 @@ def test_a_hundred_leases_outlive_a_hook_that_awaits() -> None:
 
 
 def test_on_lost_is_called_beside_the_work_too() -> None:
-    """A hook that never comes back for the first costs the others nothing."""
+    """A hook that does not return from the first loss costs the others nothing."""
     may_go_on = threading.Event()
     told: list[Lease] = []
 
@@ -105,7 +105,7 @@ def test_on_lost_is_called_beside_the_work_too() -> None:
 
 
 def test_a_loss_that_a_thread_beside_the_loop_notices_first_is_told_in_the_loop() -> None:
-    """By `check()`, which does no I/O, while the loop is busy."""
+    """`check()` notices it, without I/O, while the loop is busy."""
     told: list[int] = []
 
     async def main() -> None:
@@ -162,7 +162,7 @@ def test_close_delivers_what_waits_before_it_returns(flavour) -> None:
 def test_close_waits_no_longer_for_a_hook_than_for_a_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """And says how much it has not heard of; the thread ends when the hook comes back."""
+    """It logs how many events the hook has not received; the thread ends when the hook returns."""
     may_go_on = threading.Event()
     told: list[Event] = []
     before = set(threading.enumerate())
@@ -184,7 +184,7 @@ def test_close_waits_no_longer_for_a_hook_than_for_a_request(
 
 
 def test_a_hook_may_close_its_own_client(flavour) -> None:
-    """It does not wait for itself, and what waits behind it is delivered when it returns."""
+    """It does not wait for itself, and events behind it are delivered when it returns."""
     told: list[Event] = []
 
     def close(event: Event) -> None:
@@ -209,8 +209,8 @@ def test_a_hook_may_close_its_own_client(flavour) -> None:
 def test_what_is_too_much_for_a_hook_is_counted_and_dropped(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No lease waits for a hook, and no memory fills up behind it."""
-    monkeypatch.setattr(delivery, "LIMIT", 10)
+    """No lease waits for a hook, and no memory fills up behind a slow one."""
+    monkeypatch.setattr(dispatch, "HOOK_QUEUE_MAX", 10)
     may_go_on, is_called = threading.Event(), threading.Event()
     told: list[Event] = []
 
@@ -240,7 +240,7 @@ def test_a_client_that_nobody_listens_to_has_no_thread_for_it() -> None:
 
 
 def test_hooks_are_called_although_a_program_cancels_all_its_tasks() -> None:
-    """As its leases are renewed: bodies go on for a while, and somebody may want to know."""
+    """Leases are renewed then, too: bodies go on for a while, and their events may matter."""
     told: list[str] = []
 
     async def main() -> None:
@@ -325,10 +325,10 @@ def test_a_forked_child_tells_what_happens_there_and_nothing_else() -> None:
 def test_a_hook_hears_on_although_an_interrupt_struck_while_it_was_woken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever wakes it is a thread of the application, and may be interrupted half way."""
+    """A thread of the application wakes it, and may be interrupted halfway."""
     told: list[Event] = []
     with Locks("memory://", on_event=told.append) as locks:
-        [(_, delivery)] = locks._client.telling._hooks
+        [(_, delivery)] = locks._client.dispatcher._hooks
         locks.lock("a").acquire().release()
         eventually(lambda: len(told) == 2 and delivery._needs_waking, what="it sleeps")
 
@@ -344,7 +344,7 @@ def test_a_hook_hears_on_although_an_interrupt_struck_while_it_was_woken(
 
 
 def test_hooks_are_told_to_end_all_at_once() -> None:
-    """However long the first takes, the others are heard out meanwhile, and their threads end."""
+    """However long the first takes, the others receive their events meanwhile, and end."""
     has_ended: list[bool] = []
 
     def first(_: Event) -> None:
@@ -352,7 +352,7 @@ def test_hooks_are_told_to_end_all_at_once() -> None:
         has_ended.append(other._ended.wait(PATIENCE))
 
     locks = Locks("memory://", on_event=[first, lambda _: None], request_timeout=PATIENCE)
-    other = locks._client.telling._hooks[1][1]
+    other = locks._client.dispatcher._hooks[1][1]
     locks.lock("door").acquire().release()
     locks.close()
 
@@ -384,7 +384,7 @@ def test_no_hook_at_all_may_be_an_empty_list() -> None:
 def test_a_thread_that_cannot_be_had_costs_no_lease(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever tells of the next thing tries again; at the latest close calls the hook itself."""
+    """The next event tries again; at the latest, close calls the hook itself."""
     told: list[Event] = []
     caplog.set_level(logging.WARNING)
     with Locks("memory://", on_event=told.append) as locks:
@@ -392,7 +392,7 @@ def test_a_thread_that_cannot_be_had_costs_no_lease(
         def none(*_: object, **__: object) -> None:
             raise RuntimeError("can't start new thread")
 
-        monkeypatch.setattr(delivery.runtime, "spawn_lookout", none)
+        monkeypatch.setattr(dispatch.runtime, "spawn_taskless", none)
         monkeypatch.setattr(locks._client.watchdog, "_run_before", lambda _: None)
         with locks.lock("door") as lease:
             assert lease.is_trusted

@@ -1,4 +1,4 @@
-"""At risk, safe again, lost: told in that order, and a lease that recovers is kept."""
+"""At risk, safe again, lost: reported in that order, and a lease that recovers is kept."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_lease_that_recovers_is_kept_and_one_that_does_not_is_lost() -> None:
 
 
 def test_one_that_is_renewed_by_its_holder_is_safe_again() -> None:
-    """It is not renewed by itself, and in the last third of its ttl it is at risk."""
+    """It is not renewed automatically, and in the last third of its ttl it is at risk."""
     told: list[str] = []
 
     async def main() -> None:
@@ -87,7 +87,7 @@ def test_an_answer_that_leaves_little_time_makes_nobody_safe() -> None:
 
 
 def test_what_was_renewed_while_a_hook_was_slow_is_told_as_it_was() -> None:
-    """In its order, so that the last thing that is told is true; and no renewal waits for it."""
+    """In order, so that the last event reported is true; and no renewal waits for it."""
     told: list[Event] = []
     is_told, may_go_on = threading.Event(), threading.Event()
 

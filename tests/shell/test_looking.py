@@ -1,4 +1,4 @@
-"""An answer is looked for before it is slept for, while that is seldom in vain."""
+"""A client spins for a reply before it sleeps, as long as that is seldom futile."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lockfast.backends.network.connection_threads import BlockingSocket
 from lockfast.platforms import here
-from lockfast.runtime.blocking import BlockingSocket
 from lockfast.runtime.clock import Clock
-from lockfast.runtime.looking import SLEEPS, Looking
+from lockfast.runtime.timers import SPIN_BACKOFF_LIMIT, SpinBudget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,15 +19,15 @@ MANY = 2000
 
 
 def looked_for(answers: int, *, late_every: int) -> int:
-    """Return how many of so many answers were looked for, of which some came late."""
-    looking, looks = Looking(), 0
+    """Return how many of these replies were spun for, of which some came late."""
+    looking, looks = SpinBudget(), 0
     for number in range(answers):
         if looking.sleeps:
             looking.sleeps -= 1
             continue
         looks += 1
         if number % late_every == 0:
-            looking.was_in_vain()
+            looking.spin_failed()
         else:
             looking.found()
     return looks
@@ -39,30 +39,30 @@ def looked_for(answers: int, *, late_every: int) -> int:
         pytest.param(MANY, MANY - 1, MANY, id="one"),
         pytest.param(10, MANY * 0.8, MANY, id="one in ten"),
         pytest.param(2, 1, MANY * 0.1, id="every other"),
-        pytest.param(1, 1, 8 + MANY / SLEEPS, id="all"),
+        pytest.param(1, 1, 8 + MANY / SPIN_BACKOFF_LIMIT, id="all"),
     ],
 )
 def test_looking_is_given_up_only_where_it_is_mostly_in_vain(
     late_every: int, least: float, most: float
 ):
-    """One late answer, as on any machine with other work, must not slow down the next hundred."""
+    """One late reply, as on any machine with other work, must not slow down the next hundred."""
     assert least <= looked_for(MANY, late_every=late_every) <= most
 
 
 def test_who_gave_up_looking_finds_out_that_it_pays_again():
-    looking = Looking()
+    looking = SpinBudget()
     for _ in range(20):
-        looking.was_in_vain()
-    for _ in range(SLEEPS):
+        looking.spin_failed()
+    for _ in range(SPIN_BACKOFF_LIMIT):
         looking.found()
 
-    looking.was_in_vain()
+    looking.spin_failed()
 
     assert looking.sleeps == 1
 
 
 class Late(socket.socket):
-    """A socket whose answer is not there yet for whoever only looks."""
+    """A socket whose reply is not there yet for a read that does not wait."""
 
     looks = 0
 
@@ -74,7 +74,7 @@ class Late(socket.socket):
 
 
 class Asking(BlockingSocket):
-    """One whose answers are taken byte by byte."""
+    """A connection whose replies are taken byte by byte."""
 
     __slots__ = ()
 
@@ -90,13 +90,14 @@ def ends() -> Iterator[tuple[Late, socket.socket]]:
 
 
 def test_an_answer_that_is_late_is_slept_for(ends: tuple[Late, socket.socket]):
-    """And so is the next, without a look."""
+    """The next one is slept for, too, without a look."""
     late, server = ends
     asking = Asking(late, Clock(), 0)
     server.sendall(b"1")
     assert asking.hears(b"1")
     looks = late.looks
-    assert (looks > 0) == here.KEEPS_TIME  # else Python keeps it, and cannot look
+    # otherwise Python keeps the time, and cannot look
+    assert (looks > 0) == here.HAS_KERNEL_TIMEOUT
 
     server.sendall(b"2")
 

@@ -1,4 +1,4 @@
-"""What one thread at a time reads for all: how it is waited for, and what is left of it."""
+"""A listener that one thread at a time reads for all: how it waits, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import weakref
 
 import pytest
 
+from lockfast.backends.waiting.listener_threads import Listener, SelfPipe
 from lockfast.runtime.clock import Clock
-from lockfast.runtime.reading import Kicks, ReadByTurns
 
 PATIENCE = 60.0
 
 
 def test_a_pair_that_nobody_closed_is_closed_without_a_warning_when_it_is_collected():
-    kicks = Kicks()
+    kicks = SelfPipe()
     awake = kicks._awake
     ring = [kicks]
     ring.append(ring)
@@ -31,7 +31,7 @@ def test_a_pair_that_nobody_closed_is_closed_without_a_warning_when_it_is_collec
 
 
 def test_there_is_no_pair_before_somebody_would_close_it(monkeypatch):
-    """An interrupt in between would leave it to the collector, in the middle of anything."""
+    """An interrupt in between would leave the pair to the collector, which may run at any point."""
     made = []
 
     def interrupted(*_: object) -> None:
@@ -40,14 +40,14 @@ def test_there_is_no_pair_before_somebody_would_close_it(monkeypatch):
     monkeypatch.setattr(socket, "socketpair", lambda: made.append(1))
     monkeypatch.setattr(weakref, "finalize", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Kicks()
+        SelfPipe()
 
     assert not made
 
 
 def test_a_wait_tells_a_kick_from_something_to_read():
-    """Also where both came, and again when the same is waited for once more."""
-    kicks = Kicks()
+    """Also if both came, and again when the same is waited for once more."""
+    kicks = SelfPipe()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for _ in range(2):
@@ -64,8 +64,8 @@ def test_a_wait_tells_a_kick_from_something_to_read():
 
 
 def test_what_is_closed_is_waited_for_by_nobody():
-    """Another socket may have its number by then."""
-    kicks = Kicks()
+    """Another socket may have its descriptor number by then."""
+    kicks = SelfPipe()
     with socket.socket() as link:
         kicks.wait(link, 0.0)
     with pytest.raises(ValueError, match="negative"):
@@ -77,8 +77,8 @@ def test_what_is_closed_is_waited_for_by_nobody():
 
 
 def test_a_signal_handler_may_wait_for_the_same():
-    """It interrupts the wait of its own thread, and takes a lock in there."""
-    kicks = Kicks()
+    """It interrupts the wait of its own thread, and acquires a lock there."""
+    kicks = SelfPipe()
     ours, theirs = socket.socketpair()
     inner: list[tuple[bool, bool]] = []
 
@@ -100,9 +100,9 @@ def test_a_signal_handler_may_wait_for_the_same():
 
 
 def test_who_listens_to_what_another_thread_closes_just_now_is_told_that_it_is_over(monkeypatch):
-    """The close strikes between a kick and taking it; nobody may fall over that."""
+    """The close comes between a wakeup of the self-pipe and reading it; that must not raise."""
     ours, theirs = socket.socketpair()
-    reading = ReadByTurns(ours, clock=Clock())
+    reading = Listener(ours, clock=Clock())
     swallow = reading._kicks._swallow
 
     def closed_before() -> None:

@@ -1,4 +1,4 @@
-"""What is refused while something ends is not done yet, and goes on; closing does every step."""
+"""An ending that is refused is not done yet, and goes on; closing does every step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_RIGHT = "the right to do that was taken away"
 
 
 class _Refusing(AsyncMemoryBackend):
-    """Raises what a test chose, from the verbs that it chose."""
+    """Raises the error that a test chose, from the verbs that it chose."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -62,7 +62,7 @@ class _Refusing(AsyncMemoryBackend):
 
 
 class _Scene:
-    """A client whose store may refuse, and another one that is never refused."""
+    """A client whose store may refuse, and another that is never refused."""
 
     def __init__(self) -> None:
         clock = virtual_clock()
@@ -106,7 +106,7 @@ def test_a_withdrawal_that_is_refused_goes_on_and_says_why(kind: type[Exception]
 
 
 def test_a_claim_that_was_only_ever_refused_is_not_followed_up() -> None:
-    """It stands nowhere: a wrong password must not pile up withdrawals."""
+    """It is recorded nowhere: a wrong password must not pile up withdrawals."""
 
     async def story(scene: _Scene) -> None:
         scene.backend.refuse("try_acquire", "withdraw")
@@ -114,7 +114,7 @@ def test_a_claim_that_was_only_ever_refused_is_not_followed_up() -> None:
         with pytest.raises(ConfigurationError):
             await scene.locks.lock("door").acquire(timeout=1.0)
 
-        assert scene.locks._client.followups.are_done
+        assert scene.locks._client.cleanup_queue.are_done
 
     _in(story)
 
@@ -136,7 +136,7 @@ def test_a_release_that_is_refused_goes_on() -> None:
 
 
 def test_a_refused_repeat_of_a_release_that_was_not_answered_is_no_answer() -> None:
-    """The first one may have freed it, so nobody can say that nothing was done."""
+    """The first one may have freed it, so the outcome is unknown."""
 
     async def story(scene: _Scene) -> None:
         lease = await scene.locks.lock("door").acquire()
@@ -154,7 +154,7 @@ def test_a_refused_repeat_of_a_release_that_was_not_answered_is_no_answer() -> N
 
 
 def test_a_refused_repeat_of_an_acquire_that_was_not_answered_is_no_answer() -> None:
-    """While it cannot be withdrawn, the first copy may still come true."""
+    """While it cannot be withdrawn, the first copy may still succeed."""
 
     async def story(scene: _Scene) -> None:
         scene.backend.refuse("try_acquire", kind=OutcomeUnknown)
@@ -166,7 +166,7 @@ def test_a_refused_repeat_of_an_acquire_that_was_not_answered_is_no_answer() -> 
         with pytest.raises(OutcomeUnknown, match=NO_RIGHT) as told:
             await taking
         assert isinstance(told.value.__cause__, ConfigurationError)
-        assert not scene.locks._client.followups.are_done
+        assert not scene.locks._client.cleanup_queue.are_done
 
     _in(story)
 
@@ -201,7 +201,7 @@ async def _holds_a_block(locks: AsyncLocks) -> None:
 
 @pytest.mark.parametrize("verb", ["release", "disown", "aclose"])
 def test_a_defect_in_one_step_of_closing_does_not_keep_the_others_from_running(verb: str) -> None:
-    """A defect is told, once everything has been done."""
+    """The defect is raised once everything has been done."""
 
     async def story(scene: _Scene) -> None:
         lease = await scene.locks.lock("door").acquire()

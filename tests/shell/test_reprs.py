@@ -1,4 +1,4 @@
-"""What a debugger and a log show of the things that callers have."""
+"""What a debugger and a log show of the objects that callers have."""
 
 from __future__ import annotations
 

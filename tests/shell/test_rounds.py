@@ -1,4 +1,4 @@
-"""Who waits to be called looks around now and then, in both flavours."""
+"""A waiter that nobody wakes looks around now and then by itself, in both flavours."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ PATIENCE = 20.0
 
 def test_a_task_that_nobody_calls_looks_around() -> None:
     async def wait() -> bool:
-        rounds, event = aio.Rounds(LONGEST), aio.Event()
-        return await asyncio.wait_for(event.wait(rounds.minded(event)), PATIENCE)
+        rounds, event = aio.Ticker(LONGEST), aio.WakeEvent()
+        return await asyncio.wait_for(event.wait(rounds.timeout_for(event)), PATIENCE)
 
     assert asyncio.run(wait())
 
 
 def test_so_do_all_tasks_that_came_at_different_times_and_again() -> None:
     async def wait() -> list[bool]:
-        rounds = aio.Rounds(LONGEST)
+        rounds = aio.Ticker(LONGEST)
 
         async def look(number: int) -> bool:
-            event = aio.Event()
+            event = aio.WakeEvent()
             for _ in range(3):
                 await asyncio.sleep(number * LONGEST / 7)
-                assert await event.wait(rounds.minded(event))
+                assert await event.wait(rounds.timeout_for(event))
                 event.clear()
             return True
 
@@ -38,8 +38,8 @@ def test_so_do_all_tasks_that_came_at_different_times_and_again() -> None:
 
 def test_no_timer_is_left_when_nobody_waits() -> None:
     async def wait() -> None:
-        rounds, event = aio.Rounds(LONGEST), aio.Event()
-        await event.wait(rounds.minded(event))
+        rounds, event = aio.Ticker(LONGEST), aio.WakeEvent()
+        await event.wait(rounds.timeout_for(event))
         ended = asyncio.Event()
 
         def look() -> None:
@@ -55,8 +55,8 @@ def test_no_timer_is_left_when_nobody_waits() -> None:
 
 
 def test_a_thread_that_nobody_calls_looks_around() -> None:
-    rounds, event = threads.Rounds(LONGEST), threads.Event()
-    waiting = threading.Thread(target=lambda: event.wait(rounds.minded(event)))
+    rounds, event = threads.Ticker(LONGEST), threads.WakeEvent()
+    waiting = threading.Thread(target=lambda: event.wait(rounds.timeout_for(event)))
     waiting.start()
     waiting.join(PATIENCE)
 

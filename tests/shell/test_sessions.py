@@ -1,4 +1,4 @@
-"""The shell on a store where one session carries all leases of a client, in virtual time."""
+"""The client on a store where one session carries all of its leases, in virtual time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TTL = 9.0
 
 
 class Sessioned(AsyncMemoryBackend):
-    """A store that keeps everything for as long as the session, which counts one beat back."""
+    """A store that keeps everything as long as its session; a proof lags one keep-alive behind."""
 
     capabilities = dataclasses.replace(AsyncMemoryBackend.capabilities, ends_by="session")
 
@@ -76,14 +76,14 @@ def opened(**options: Any) -> tuple[AsyncLocks, Sessioned, list[str]]:
 
 
 def test_a_session_that_is_well_is_never_at_risk() -> None:
-    """Its time counts from the last heartbeat but one, and that is enough."""
+    """Its time counts from the last keep-alive but one, and that is enough."""
 
     async def main() -> None:
         locks, _, told = opened()
         async with locks.lock("door"):
             await asyncio.sleep(10 * TTL)
 
-        await asyncio.sleep(0.1)  # hooks are called beside the work
+        await asyncio.sleep(0.1)  # hooks run beside the work
         assert set(told) == {"Acquired", "Renewed", "Released"}
         assert 25 <= told.count("Renewed") <= 31
         await locks.aclose()
@@ -109,7 +109,7 @@ def test_trust_counts_from_the_proof_and_not_from_the_request() -> None:
 
 
 def test_a_grant_that_does_not_say_from_when_it_counts_is_refused() -> None:
-    """Counted from the request, a deposed leader's word would be trusted."""
+    """If it counted from the request, a deposed leader's word would be trusted."""
 
     async def main() -> None:
         locks, backend, _ = opened()
@@ -177,7 +177,7 @@ def test_an_abandoned_lease_is_withdrawn() -> None:
 
 
 def test_the_end_of_the_session_is_told_when_the_backend_knows_it() -> None:
-    """Not when the next renewal is due."""
+    """It does not wait until the next renewal is due."""
 
     async def main() -> None:
         locks, backend, _ = opened()

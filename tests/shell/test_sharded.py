@@ -1,4 +1,4 @@
-"""A lock in shards: whoever comes takes any that is free, and leaves nothing at the others."""
+"""A lock in shards: each caller takes any that is free, and leaves nothing at the others."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from lockfast import (
     WouldDeadlock,
 )
 from lockfast.backends.memory.store import MemoryStore
-from lockfast.challenge.eventually import eventually
 from lockfast.testing import AsyncFaultyBackend, run_in_virtual_time
+from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture(params=FLAVOURS)
@@ -37,12 +37,12 @@ def flavour(request):
 
 @pytest.fixture
 def url() -> str:
-    """A store of this test alone."""
+    """A store that only this test uses."""
     return f"memory://{os.urandom(4).hex()}"
 
 
 def two() -> tuple[AsyncLocks, AsyncFaultyBackend, AsyncLocks]:
-    """Return a client with its backend, and another: what this task holds it would enter again."""
+    """Return a client with its backend, and another one: a task would re-enter its own holds."""
     store = MemoryStore(virtual_clock())
     locks, backend = virtual(store, request_timeout=1.0)
     other, _ = virtual(store)
@@ -50,13 +50,13 @@ def two() -> tuple[AsyncLocks, AsyncFaultyBackend, AsyncLocks]:
 
 
 def begin_at(sharded, shard):
-    """Let the next who comes ask that shard first."""
+    """Let the next caller ask that shard first."""
     getattr(sharded, "_inner", sharded)._turns = itertools.count(shard)
     return sharded
 
 
 def counted_looks(backend: Any) -> Callable[[], int]:
-    """Return what says how often the whole was looked at since."""
+    """Return a function that counts how often all shards were looked at since."""
     looks, inner = Counter[str](), backend.crowds
 
     async def counted(*args: Any, **options: Any) -> Any:
@@ -100,7 +100,7 @@ def test_who_tries_gets_none_when_all_are_held_and_joins_no_line(flavour, url):
 
 
 def test_shards_are_taken_in_turn(flavour, url):
-    """Else one of them would wear out, and the others lie idle."""
+    """Otherwise one of them would wear out, and the others lie idle."""
     stock = flavour.locks(url).sharded("stock", shards=4)
     shards = Counter()
     for _ in range(20):
@@ -153,7 +153,7 @@ def test_who_waits_hears_of_another_shard_that_gets_free(flavour, url):
 
 @pytest.mark.parametrize(("shards", "looks"), [(2, [1, 1, 2, 3, 4]), (1, [0] * 5)])
 def test_where_all_are_taken_the_next_who_waits_does_not_look_at_once(shards, looks):
-    """It would find nothing, and keep the store from its work; nor is there a use with one."""
+    """It would find nothing and only load the store; and one shard alone needs no look."""
 
     async def main() -> list[int]:
         locks, backend, other = two()
@@ -167,7 +167,7 @@ def test_where_all_are_taken_the_next_who_waits_does_not_look_at_once(shards, lo
             seen.append(looked())
         await held[1 % shards].release()
         await (await begin_at(stock, 0).acquire_any()).release()
-        seen.append(looked())  # after a while, and found one
+        seen.append(looked())  # after a while it looked, and found one
         await other.lock(stock.names[1 % shards]).acquire()
         with pytest.raises(AcquireTimeout):
             await stock.acquire_any(timeout=0.01)
@@ -228,7 +228,7 @@ def test_closing_ends_the_wait(flavour, url):
 
 
 def test_whoever_holds_a_shard_gets_the_same_one_again():
-    """As with a lock: a function may call another that asks for it too."""
+    """As with a lock: a function may call another that needs it too."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -272,7 +272,7 @@ def test_a_block_whose_lease_is_lost_is_told_so():
 
 
 def test_two_shards_that_get_free_at_once_give_one_lease():
-    """Also if the line grants while another shard is being taken."""
+    """Even if the line grants while another shard is being taken."""
 
     async def main() -> None:
         locks, _, other = two()
@@ -317,7 +317,7 @@ def test_who_is_cancelled_leaves_nothing_behind(when):
 
 
 def test_who_is_cancelled_while_it_leaves_its_line_gives_back_what_it_took():
-    """Also while somebody keeps the task, and by that the frames in which it ended."""
+    """Even while something keeps the task, and with it the frames in which it ended."""
 
     async def main() -> None:
         locks, backend, other = two()
@@ -346,7 +346,7 @@ def test_who_is_cancelled_while_it_leaves_its_line_gives_back_what_it_took():
 
 
 def test_a_store_that_does_not_tell_of_the_others_only_delays_that():
-    """The place in line is there all the same."""
+    """It still has its place in line."""
 
     async def main() -> None:
         locks, backend, other = two()
@@ -386,7 +386,7 @@ def test_the_time_counts_for_all_that_is_asked():
 
 
 def test_a_line_behind_a_holder_that_hangs_is_left():
-    """One of two shards is held for an hour; at the other, there is always somebody."""
+    """One of two shards is held for an hour; the other one is always in use."""
 
     async def main() -> None:
         locks, _, other = two()

@@ -1,4 +1,4 @@
-"""Work that is shielded ends, whoever cancels, and the cancellation is not forgotten."""
+"""Shielded work completes, whoever cancels it, and the cancellation is not forgotten."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from lockfast.runtime.aio import Event, shield
+from lockfast.runtime.aio import WakeEvent
+from lockfast.runtime.tasks import shield
 from lockfast.testing import run_in_virtual_time
 
 
 def run(main: Any) -> None:
-    # On virtual time a sleep lasts until everybody else waits, and no longer.
+    # In virtual time a sleep lasts until everything else waits, and no longer.
     run_in_virtual_time(main())
 
 
@@ -164,7 +165,7 @@ def test_a_shield_in_a_shield_lets_a_failure_through() -> None:
 
 
 def test_a_cancellation_asked_for_while_the_task_ran_is_not_forgotten() -> None:
-    """A signal's handler, say: it strikes where the task waits next, which is in the shield."""
+    """From a signal handler, for example: it strikes where the task waits next, in the shield."""
 
     async def main() -> None:
         async def work() -> None:
@@ -184,7 +185,7 @@ def test_a_cancellation_asked_for_while_the_task_ran_is_not_forgotten() -> None:
 
 
 def test_the_tasks_of_the_pure_python_asyncio_are_kept_waiting_too() -> None:
-    """Debuggers and some loops use it; what a task asks of a future is the same."""
+    """Debuggers and some loops use it; what a task requires of a future is the same."""
     done: list[str] = []
 
     async def main() -> None:
@@ -211,11 +212,11 @@ def test_the_tasks_of_the_pure_python_asyncio_are_kept_waiting_too() -> None:
 
 
 def test_a_wait_inside_ends_by_its_own_timer() -> None:
-    """Event.wait does not work by cancellation, so it works inside a shield."""
+    """`Event.wait` does not rely on cancellation, so it works inside a shield."""
 
     async def main() -> None:
         async def work() -> bool:
-            return await Event().wait(0.01)
+            return await WakeEvent().wait(0.01)
 
         assert await shield(work()) is False
 

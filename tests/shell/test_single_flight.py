@@ -1,4 +1,4 @@
-"""One does it for all; and where that one is interrupted, somebody else does."""
+"""One caller does the work for all; if it is interrupted, another one does."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from interrupting import interrupt, places
 
 from lockfast import BackendUnavailable
-from lockfast._async.single_flight import AsyncSingleFlight
-from lockfast._sync.single_flight import SingleFlight
-from lockfast.challenge.eventually import eventually
+from lockfast.backends._async.single_flight import AsyncSingleFlight
+from lockfast.backends._sync.single_flight import SingleFlight
 from lockfast.runtime.clock import Clock
 from lockfast.testing import VirtualClock, run_in_virtual_time
+from lockfast_challenge.processes import eventually
 
 NEVER = 9e9
 PATIENCE = 10.0
-"""Whoever is not there by then does not come."""
+"""A timeout in seconds: what has not happened by then never will."""
 
 
 def single_flight() -> AsyncSingleFlight[str]:
@@ -35,18 +35,18 @@ def test_those_who_come_meanwhile_wait_for_the_one_who_does_it() -> None:
             await asyncio.sleep(1.0)
             return "seen"
 
-        done = await asyncio.gather(*(single.fly(work, deadline=NEVER) for _ in range(5)))
+        done = await asyncio.gather(*(single.run_shared(work, deadline=NEVER) for _ in range(5)))
 
         assert flights == ["flown"]
         assert [one.was_ours for one in done].count(True) == 1
         assert [one.result() for one in done] == ["seen"] * 5
-        assert (await single.fly(work, deadline=NEVER)).was_ours
+        assert (await single.run_shared(work, deadline=NEVER)).was_ours
 
     run_in_virtual_time(main())
 
 
 def test_what_it_raises_is_told_to_all_who_wait() -> None:
-    """Each gets one of its own: an error that is raised in many places keeps all their frames."""
+    """Each gets an error of its own: one that is raised in many places keeps all their frames."""
 
     async def main() -> None:
         single = single_flight()
@@ -55,7 +55,7 @@ def test_what_it_raises_is_told_to_all_who_wait() -> None:
             await asyncio.sleep(1.0)
             raise BackendUnavailable("the store is away")
 
-        done = await asyncio.gather(*(single.fly(work, deadline=NEVER) for _ in range(3)))
+        done = await asyncio.gather(*(single.run_shared(work, deadline=NEVER) for _ in range(3)))
 
         errors = []
         for one in done:
@@ -78,7 +78,7 @@ def test_whoever_asks_may_be_cancelled_and_the_others_get_it(which: int) -> None
             await asyncio.sleep(1.0)
             return "seen"
 
-        asking = [asyncio.create_task(single.fly(work, deadline=NEVER)) for _ in range(3)]
+        asking = [asyncio.create_task(single.run_shared(work, deadline=NEVER)) for _ in range(3)]
         await asyncio.sleep(0.5)
         asking[which].cancel()
         done = await asyncio.gather(*asking, return_exceptions=True)
@@ -98,8 +98,8 @@ def test_one_who_has_less_time_leaves_earlier() -> None:
             await asyncio.sleep(5.0)
             return "seen"
 
-        patient = asyncio.create_task(single.fly(work, deadline=NEVER))
-        hurried = await single.fly(work, deadline=now() + 1.0)
+        patient = asyncio.create_task(single.run_shared(work, deadline=NEVER))
+        hurried = await single.run_shared(work, deadline=now() + 1.0)
 
         assert not hurried.is_known
         assert not patient.done()
@@ -121,8 +121,8 @@ def test_where_somebody_cancels_the_work_itself_it_is_done_again(turns: int) -> 
             await asyncio.sleep(1.0)
             return "seen"
 
-        asking = asyncio.create_task(single.fly(work, deadline=NEVER))
-        for _ in range(turns):  # after one, its task is there and has not taken a step
+        asking = asyncio.create_task(single.run_shared(work, deadline=NEVER))
+        for _ in range(turns):  # after one turn its task exists and has not taken a step
             await asyncio.sleep(0)
         single._flight.task.cancel()
 
@@ -140,12 +140,12 @@ def test_who_waits_for_what_is_ended_is_told_so_and_not_cancelled() -> None:
             await asyncio.sleep(5.0)
             return "seen"
 
-        asking = asyncio.create_task(single.fly(work, deadline=NEVER))
+        asking = asyncio.create_task(single.run_shared(work, deadline=NEVER))
         await asyncio.sleep(1.0)
         await single.end()
         outcome = await asking
 
-        assert outcome.is_cut_off
+        assert outcome.is_stopped
         assert not outcome.is_known
 
     run_in_virtual_time(main())
@@ -155,18 +155,18 @@ def test_an_interrupt_at_any_place_leaves_the_work_to_the_next() -> None:
     clock = Clock()
     single = SingleFlight[None](clock)
 
-    def fly() -> None:
-        single.fly(lambda: None, deadline=clock.now() + 1.0)
+    def run_shared() -> None:
+        single.run_shared(lambda: None, deadline=clock.now() + 1.0)
 
-    for place in range(places(fly) + 1):
-        interrupt(fly, at=place)
-        outcome = single.fly(lambda: None, deadline=clock.now() + 1.0)
+    for place in range(places(run_shared) + 1):
+        interrupt(run_shared, at=place)
+        outcome = single.run_shared(lambda: None, deadline=clock.now() + 1.0)
         assert outcome.was_ours
         assert outcome.is_known
 
 
 def test_those_who_wait_for_one_that_is_interrupted_do_it_themselves() -> None:
-    """They do not sleep until their own time is up."""
+    """They do not sleep until their own deadline."""
     clock, flights = Clock(), []
     single = SingleFlight[str](clock)
     has_begun, others_wait = threading.Event(), threading.Event()
@@ -181,9 +181,9 @@ def test_those_who_wait_for_one_that_is_interrupted_do_it_themselves() -> None:
         return "seen"
 
     with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(single.fly, interrupted, deadline=NEVER)
+        first = pool.submit(single.run_shared, interrupted, deadline=NEVER)
         assert has_begun.wait(PATIENCE)
-        others = [pool.submit(single.fly, work, deadline=NEVER) for _ in range(2)]
+        others = [pool.submit(single.run_shared, work, deadline=NEVER) for _ in range(2)]
         eventually(lambda: len(single._flight.ended._gates) == 2)
         others_wait.set()
 

@@ -1,4 +1,4 @@
-"""What is begun beside the caller is begun, or the caller hears why not."""
+"""Work is begun beside the caller, or the caller learns why not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockfast.runtime import threads
 
 
 class Owned:
-    """What only the frames of the caller own."""
+    """An object that only the caller's frames own."""
 
 
 def spawn(owned: list[weakref.ref[Owned]] | None = None) -> None:
@@ -25,14 +25,14 @@ def spawn(owned: list[weakref.ref[Owned]] | None = None) -> None:
 
 
 def test_an_interrupt_gets_through_wherever_it_strikes_a_thread_that_begins():
-    """Whoever is told that there is no thread to be had goes on without one."""
+    """If the caller were told that no thread can be started, it would go on without one."""
     struck = [interrupt(spawn, at=place) for place in range(places(spawn))]
 
     assert any("Thread.start" in str(where) for where in struck)
 
 
 def test_what_the_caller_owns_is_dropped_when_the_interrupt_has_got_through(no_collector):
-    """That is what undoes what it began; a collector may come by hours later."""
+    """Dropping it undoes what the caller began; the garbage collector may run hours later."""
     owned: list[weakref.ref[Owned]] = []
 
     for place in range(places(spawn)):
@@ -64,7 +64,7 @@ def test_that_no_thread_is_to_be_had_is_told_while_another_error_is_handled(monk
 def test_where_no_thread_may_run_beside_the_program_a_client_is_refused(
     kind, tmp_path, monkeypatch
 ):
-    """As in a subinterpreter. Before the store is asked: what it grants could not be renewed."""
+    """As in a subinterpreter. It fails before the store is asked: a grant could not be renewed."""
     make = threading.Thread.__init__
 
     def refuse(self, *arguments: object, daemon: bool | None = None, **options: object) -> None:

@@ -1,4 +1,4 @@
-"""Which events tell of what: each acquire ends in one of them, and each lease too."""
+"""Which events report what: each acquire ends in one of them, and so does each lease."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from lockfast import (
     Waiting,
     Withdrawn,
 )
-from lockfast.challenge.eventually import eventually
 from lockfast.testing import AsyncFaultyBackend, run_in_virtual_time
+from lockfast_challenge.processes import eventually
 
 Story = Callable[[AsyncLocks, AsyncLocks, AsyncFaultyBackend], Awaitable[None]]
 TTL = 30.0
@@ -46,7 +46,7 @@ def flavour(request):
 
 
 def told_by(story: Story, **options: Any) -> list[Event]:
-    """Return what a client tells in the course of a story, in virtual time."""
+    """Return the events of a client in the course of a story, in virtual time."""
     told: list[Event] = []
 
     async def main() -> None:
@@ -283,7 +283,7 @@ def test_a_loss_says_why_and_how_long_it_was_held() -> None:
 
 
 def test_events_are_made_as_before() -> None:
-    """By place, without what has come since."""
+    """With positional arguments, without the fields that were added since."""
     one = lockfast.Acquired("door", 7, "me", 0.5)
 
     assert (one.name, one.token, one.owner, one.waited) == ("door", 7, "me", 0.5)

@@ -1,4 +1,4 @@
-"""The shipped asyncio shell and watchdog, on a loop whose time does not pass by itself."""
+"""The shipped asyncio client and watchdog, on a loop whose time does not pass by itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def clients(number: int, **options: object) -> list[AsyncLocks]:
 
 
 def test_fifty_contenders_for_a_thousand_seconds() -> None:
-    """Never two inside, everybody gets its turn, and leases are renewed all the while."""
+    """Never two inside, everybody gets a turn, and leases are renewed all the while."""
     events: Counter[str] = Counter()
     turns: Counter[int] = Counter()
     inside: Counter[str] = Counter()
@@ -58,7 +58,7 @@ def test_fifty_contenders_for_a_thousand_seconds() -> None:
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        # Under `-X dev` it writes down a stack for every timer, which is not the shell's cost.
+        # Under `-X dev` the loop records a stack for every timer, which is not the client's cost.
         loop.set_debug(False)
         many = clients(CONTENDERS, on_event=lambda event: events.update([type(event).__name__]))
         await asyncio.gather(
@@ -79,8 +79,8 @@ def test_fifty_contenders_for_a_thousand_seconds() -> None:
     for name in tokens:
         mine = [turns[n] for n in range(CONTENDERS) if name_of(n) == name]
         assert max(mine) - min(mine) <= 1, "first come, first served"
-    # A thousand seconds of fifty contenders: a bound on the shell's own cost, not a race. Of
-    # the processor's time: what others on this machine do is none of it.
+    # A thousand seconds of fifty contenders: a bound on the client's own cost, not a race. It is
+    # CPU time, so other work on this machine does not count.
     assert took < 20.0, f"{events['Acquired']} acquisitions took {took:.1f} s"
 
 
@@ -109,7 +109,7 @@ def test_a_suspend_is_noticed_before_any_further_call_returns() -> None:
 
 
 def test_a_sleeping_body_is_cancelled_after_a_suspend() -> None:
-    """The body slept through it; it is cancelled before it runs on."""
+    """The body slept through it, and is cancelled before it runs on."""
 
     async def main() -> None:
         [locks] = clients(1)

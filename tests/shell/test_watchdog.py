@@ -14,12 +14,12 @@ from virtual import virtual
 from lockfast import LeaseLost, Locks, OutcomeUnknown
 from lockfast.backends.memory._sync.backend import MemoryBackend
 from lockfast.backends.memory.store import MemoryStore
-from lockfast.challenge.eventually import eventually
 from lockfast.testing import (
     FaultyBackend,
     ManualClock,
     run_in_virtual_time,
 )
+from lockfast_challenge.processes import eventually
 
 
 def test_an_abandoned_lease_is_no_longer_renewed() -> None:
@@ -65,7 +65,7 @@ def test_withdrawals_that_hang_keep_no_lease_from_its_renewal() -> None:
 
 
 def test_a_loss_is_told_while_a_renewal_hangs() -> None:
-    """The renewal is another lease's, and began before this one was even acquired."""
+    """The renewal is for another lease, and began before this one was even acquired."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=6.0, request_timeout=5.0)
@@ -183,7 +183,7 @@ def test_an_outage_shorter_than_the_ttl_loses_nothing() -> None:
 def test_a_backend_that_fails_in_a_renewal_does_not_end_the_watchdog(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An error that is not one of ours is a defect; other leases are renewed all the same."""
+    """An error that is not one of ours is a defect; other leases are still renewed."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=30.0)
@@ -216,7 +216,7 @@ def test_a_failing_hook_never_harms_a_lease(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_events_are_logged_with_their_fields(caplog: pytest.LogCaptureFixture) -> None:
-    """Sinks format; the log carries fields."""
+    """Log handlers format; the log carries fields."""
     caplog.set_level(logging.DEBUG, logger="lockfast")
     with Locks("memory://") as locks, locks.lock("door") as lease:
         token = lease.token
@@ -228,7 +228,7 @@ def test_events_are_logged_with_their_fields(caplog: pytest.LogCaptureFixture) -
 
 
 def test_the_line_of_a_loss_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    """Most logs show the line and no fields."""
+    """Most logs show the message and no fields."""
     with Locks("memory://") as locks:
         lease = locks.lock("door").acquire()
         locks.break_("door")
@@ -242,7 +242,7 @@ def test_the_line_of_a_loss_says_why(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_close_while_holding_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """It is the application's own doing, and would come once for each lease that it has."""
+    """The application did it itself, and would be warned once for each of its leases."""
     caplog.set_level(logging.INFO, logger="lockfast")
     with Locks("memory://") as locks:
         for name in ("door", "window"):
@@ -256,7 +256,7 @@ def test_a_close_while_holding_is_no_warning(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_child_task_that_waits_for_its_parents_lock_is_warned() -> None:
-    """A child task is another owner: this would never end."""
+    """A child task is another owner: this wait would never end."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -294,7 +294,7 @@ def test_the_first_call_after_a_sleep_tells_of_the_loss() -> None:
 
 
 def test_closing_does_not_release_under_the_feet_of_another_thread() -> None:
-    """A sync block that still runs is told, and its name is left to run out."""
+    """A sync block that still runs is notified, and its name is left to expire."""
     clock = ManualClock()
     store = MemoryStore(clock)
     backend = FaultyBackend(MemoryBackend(clock=clock, store=store), clock=clock)

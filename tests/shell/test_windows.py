@@ -1,4 +1,4 @@
-"""A grant that another client's release gave is trusted only for its window until it is renewed."""
+"""A grant from another client's release is trusted only for its window until it is renewed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from virtual import virtual_clock
 from lockfast import AsyncLocks
 from lockfast.backends.memory._async.backend import AsyncMemoryBackend
 from lockfast.backends.memory.store import MemoryStore
-from lockfast.core.trust import trusted_until
+from lockfast.core.renewal import trusted_until
 from lockfast.model import Claim, Grant, Held, Window
 from lockfast.testing import AsyncFaultyBackend, run_in_virtual_time
 
 WINDOW = 2.5
 AGE = 0.5
-"""How long before its acquire returned the window began."""
+"""Seconds from the start of the window to the return of the acquire."""
 TTL = 30.0
 
 
 class Pushing(AsyncMemoryBackend):
-    """Grants as a store does that was not asked: for the rest of a window, and not for a ttl."""
+    """Grants like a store that was not asked: for the rest of a window, and not for a ttl."""
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         answer = await super().try_acquire(claim, deadline=deadline)
@@ -38,7 +38,7 @@ def pushing(*, ttl: float) -> tuple[AsyncLocks, AsyncFaultyBackend]:
 
 @pytest.mark.parametrize("renew", [True, False], ids=["renewed", "not renewed"])
 def test_without_an_answered_renewal_it_is_lost_when_the_window_ends(*, renew: bool) -> None:
-    """The store lets the next claim in at that moment, however long the ttl is."""
+    """The store admits the next claim at that moment, however long the ttl is."""
 
     async def main() -> None:
         locks, backend = pushing(ttl=TTL)
@@ -73,7 +73,7 @@ def test_a_ttl_that_is_shorter_than_the_window_ends_it_first() -> None:
 
 @pytest.mark.parametrize("renew", [True, False], ids=["renewed", "not renewed"])
 def test_it_is_renewed_to_its_ttl_within_the_window(*, renew: bool) -> None:
-    """A third of the ttl would be too late for the first renewal."""
+    """For the first renewal, a third of the ttl would be too late."""
 
     async def main() -> None:
         locks, backend = pushing(ttl=TTL)

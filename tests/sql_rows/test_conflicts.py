@@ -9,7 +9,7 @@ import pytest
 from django.db import utils
 from sqlalchemy.exc import OperationalError
 
-from lockfast.sql_rows.conflicts import is_conflict
+from lockfast.sql_rows.transactions import is_conflict
 
 DEADLOCK = pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock")
 

@@ -9,9 +9,9 @@ from sellers import in_a_file
 from servers import postgresql
 
 from lockfast import ConfigurationError, Locks
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
 from lockfast.sql_rows import hold_until_commit
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from lockfast import OutcomeUnknown
 from lockfast.model import Grant, Renewal
 from lockfast.runtime.clock import Clock
 from lockfast.sql_rows import claim_rows
-from lockfast.sql_rows._sync.own_connections import OwnConnections
-from lockfast.sql_rows._sync.row_leases import RowLeases
+from lockfast.sql_rows._sync.row_leases import OwnConnections, RowLeases
 from lockfast.sql_rows.claiming import Claimable, RowClaim
 
 PATIENCE = 30.0

@@ -23,9 +23,9 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from lockfast import LeaseLost
-from lockfast.challenge.eventually import PATIENCE, eventually
-from lockfast.challenge.servers.proxy import Proxy
 from lockfast.sql_rows import hold_until_commit
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 WAYS = (
     "psycopg",
@@ -79,7 +79,7 @@ class LossyShop:
         return seller
 
     def _cut_when(self, met: threading.Event) -> None:
-        if met.wait(PATIENCE):
+        if met.wait(EVENTUALLY_SECONDS):
             self._proxy.cut(told=True)
 
     def deliver(self) -> None:
@@ -176,7 +176,7 @@ def test_the_lease_then_ends_by_its_ttl(lossy, play):
     async def scene(ours, theirs):
         with contextlib.suppress(LeaseLost):  # on a machine that stood still for so long
             await sell_in_vain(lossy, ours, ttl=1)
-        return await settled(theirs.lock("stock").acquire(timeout=PATIENCE))
+        return await settled(theirs.lock("stock").acquire(timeout=EVENTUALLY_SECONDS))
 
     assert play(scene) is not None
     lossy.deliver()

@@ -12,7 +12,7 @@ import pytest
 import side_by_side
 from side_by_side import ALONE, BY_CLASS, EARLY, SEATED, LongestFirst
 
-from lockfast.challenge.eventually import PATIENCE
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -96,7 +96,7 @@ def test_all_runs_together_have_no_more_seats_than_one(monkeypatch, tmp_path):
 
         first.close()
 
-        third.result(PATIENCE).close()
+        third.result(EVENTUALLY_SECONDS).close()
     second.close()
     assert not is_seated_too_early
 

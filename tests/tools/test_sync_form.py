@@ -95,6 +95,12 @@ def test_names_are_renamed_as_whole_tokens() -> None:
             "from ..connection import (\n    threads as wire,\n)",
         ),
         ("from .aio import Wire", "from .threads import Wire"),
+        ("from lockfast.a.pool_aio import Pool", "from lockfast.a.pool_threads import Pool"),
+        (
+            "from lockfast.a import pool_aio\npool_aio.Pool(self.pool_aio)",
+            "from lockfast.a import pool_threads\npool_threads.Pool(self.pool_aio)",
+        ),
+        ("x = 'lockfast.a.pool_aio'", "x = 'lockfast.a.pool_threads'"),
         ("import lockfast.runtime.aio as runtime", "import lockfast.runtime.threads as runtime"),
         ("import os, lockfast.runtime.aio", "import os, lockfast.runtime.threads"),
         (
@@ -122,6 +128,8 @@ def test_a_module_of_lockfast_is_exchanged_for_its_twin(source: str, expected: s
     [
         "aio = _async = 1",
         "f(aio=1).aio._async",
+        "from etcd import pool_aio",
+        "pool_aio = x.pool_aio, 'pool_aio', 'etcd.pool_aio'",
         "raise x from aio",
         "from etcd import threads as aio",
         "x = 'grpc.aio', 'aio', 'psycopg._async'",

@@ -1,6 +1,7 @@
-"""One room per store: all that is known of a store stands in its folder.
+"""One package per store, with everything that is specific to that store.
 
-Its verbs are in `_async/backend.py`, from which `_sync` is generated; what both flavours share
-stands beside them, and `declaration.py` says which URLs and whose clients lead there. A store
-knows the port (`lockfast._async.backend`), never the client.
+The backend class is in `_async/backend.py`, from which `_sync` is generated. Code that both
+flavours share is in the package itself, and `descriptor.py` declares which URLs and which client
+objects select the store. A store depends on the port (`lockfast.backends._async.backend`), never on
+the client.
 """

@@ -1,1 +1,1 @@
-"""The command line: one file per command. Only here are click and rich imported."""
+"""The command line: one file per command. Only this package imports click and rich."""

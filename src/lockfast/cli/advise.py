@@ -1,4 +1,4 @@
-"""`lockfast advise`: whether the ttl fits, and which name should be split, with the figures."""
+"""`lockfast advise`: reports whether each ttl fits and which names to split, with the figures."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockfast.cli.findings import as_rows
-from lockfast.cli.options import CONTEXT, names_in_use, store_options
-from lockfast.cli.screen import plain, screen, write_json
-from lockfast.cli.store import opened, told
-from lockfast.observe.advising import advice_on
-from lockfast.observe.durations import duration
-from lockfast.observe.looking import Looking
+from lockfast.cli.json_output import write_json
+from lockfast.cli.output import as_rows, plain, screen
+from lockfast.cli.store import CONTEXT, names_in_use, opened, store_options, told
+from lockfast.observe.advice import advice_on
+from lockfast.observe.figures import duration
+from lockfast.observe.sampling import StoreSampling
 
 if TYPE_CHECKING:
     from lockfast import Locks
@@ -77,8 +76,8 @@ def advise(
     because its line costs more than its holds; each with the figures that it rests on.
     """
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
-        looking = Looking()
-        with suppress(KeyboardInterrupt):  # the way to end it earlier
+        looking = StoreSampling()
+        with suppress(KeyboardInterrupt):  # Ctrl-C ends the sampling early
             _look(locks, looking, prefix=prefix, seconds=seconds, every=every)
         advice = [one for figures in looking.figures() for one in advice_on(figures)]
         if as_json:
@@ -94,7 +93,9 @@ def advise(
             _print(locks, looking, advice)
 
 
-def _look(locks: Locks, looking: Looking, *, prefix: str, seconds: float, every: float) -> None:
+def _look(
+    locks: Locks, looking: StoreSampling, *, prefix: str, seconds: float, every: float
+) -> None:
     began = monotonic()
     while True:
         seen = list(locks.survey(prefix))
@@ -106,7 +107,7 @@ def _look(locks: Locks, looking: Looking, *, prefix: str, seconds: float, every:
         pause(min(every, left))
 
 
-def _print(locks: Locks, looking: Looking, advice: list[Advice]) -> None:
+def _print(locks: Locks, looking: StoreSampling, advice: list[Advice]) -> None:
     console = screen()
     times = "once" if looking.looks == 1 else f"{looking.looks} times"
     span = f" in {duration(looking.seconds)}" if looking.looks > 1 else ""

@@ -1,18 +1,57 @@
-"""The command `lockfast`: its parts, each loaded when it is called for."""
+"""The `lockfast` command: its subcommands, each imported when it is used."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from importlib.metadata import EntryPoint, entry_points
 from io import TextIOWrapper
 
 import click
 
 import lockfast
-from lockfast.cli.elsewhere import unavailable
-from lockfast.cli.options import CONTEXT
-from lockfast.cli.store import route_log
+from lockfast import ConfigurationError
+from lockfast.cli.store import CONTEXT, route_log, tell
+from lockfast.errors import pip_install
 from lockfast.options import closest
+from lockfast.platforms import here
+
+# Commands that this platform cannot support, with a sentence that says why and what to do instead.
+
+SENTENCES = {
+    ("run", "Windows"): "lockfast run ends a command and all that it started when the lease is "
+    "lost, for which Windows has no process groups; take the lock in a Python program instead",
+    ("demo", "Windows"): "lockfast demo freezes processes, which Windows has no signal for; "
+    "play it on Linux or macOS",
+    ("challenge", "Windows"): "lockfast challenge needs Linux, whose processes it freezes and "
+    "whose servers it starts; a store that is reached from here can be challenged from there",
+}
+SENTENCES["challenge", "macOS"] = SENTENCES["challenge", "Windows"]
+
+
+def unavailable(name: str) -> click.Command | None:
+    """Return a stand-in for a command that is not available here; None for any other command."""
+    if sentence := SENTENCES.get((name, here.NAME)):
+        return _stand_in(name, sentence, reason=f"Not on {here.NAME}")
+    if name in EXTRAS and name not in _plug_ins():
+        install = f"lockfast {name} is a package of its own: {pip_install(EXTRAS[name])}"
+        return _stand_in(name, install, reason="Not installed")
+    return None
+
+
+def _stand_in(name: str, sentence: str, *, reason: str) -> click.Command:
+    def refuse() -> None:
+        tell(sentence)
+        sys.exit(ConfigurationError.exit_code)
+
+    return click.Command(
+        name,
+        callback=refuse,
+        help=f"{reason}: {sentence}.",
+        short_help=f"{reason}.",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+
 
 EPILOG = """\b
 Examples:
@@ -45,13 +84,21 @@ COMMANDS = {
     "doctor": "lockfast.cli.doctor:doctor",
     "advise": "lockfast.cli.advise:advise",
     "init": "lockfast.cli.init:init",
-    "challenge": "lockfast.cli.challenge.command:challenge",
+    "challenge": "",  # a plug-in
     "demo": "lockfast.cli.demo.command:demo",
 }
 
+EXTRAS = {"challenge": "challenge"}
+"""Commands of other distributions, and the extra that installs each."""
+
+
+def _plug_ins() -> dict[str, EntryPoint]:
+    """Return the commands that other distributions register, by name; nothing is imported."""
+    return {one.name: one for one in entry_points(group="lockfast.commands")}
+
 
 class LateCommands(click.Group):
-    """Imports a command when it is used: `run` in cron should not wait for rich."""
+    """Imports a command only when it is used, so that `run` in cron does not wait for rich."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the commands in the order of the help."""
@@ -63,14 +110,17 @@ class LateCommands(click.Group):
             return None
         if (stand_in := unavailable(cmd_name)) is not None:
             return stand_in
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command = getattr(importlib.import_module(module), name)
+        if cmd_name in EXTRAS:
+            command = _plug_ins()[cmd_name].load()
+        else:
+            module, _, name = COMMANDS[cmd_name].partition(":")
+            command = getattr(importlib.import_module(module), name)
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is called for, or say which one may have been meant."""
+        """Return the requested command, or fail and suggest a similar one."""
         alike = [] if args[0] in COMMANDS else closest(args[0], COMMANDS)
         if alike and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, alike))}?")
@@ -91,7 +141,8 @@ def main() -> int:
     """Run the command line; return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A name may hold what the terminal's encoding lacks: show it escaped, never fail.
+            # A name may contain characters that the terminal's encoding lacks. Escape them instead
+            # of failing.
             stream.reconfigure(errors="backslashreplace")
     route_log()
     app.main(prog_name="lockfast")

@@ -1,4 +1,4 @@
-"""`lockfast break NAME`: an operator ends somebody else's lease."""
+"""`lockfast break NAME`: an operator ends another client's lease."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockfast.cli.listing import holder_fields
-from lockfast.cli.options import CONTEXT, name_argument, store_options
-from lockfast.cli.screen import plain, screen, write_json
-from lockfast.cli.store import opened, tell, told
-from lockfast.cli.wording import state_of
+from lockfast.cli.json_output import holder_fields, write_json
+from lockfast.cli.output import plain, screen
+from lockfast.cli.store import CONTEXT, name_argument, opened, store_options, tell, told
+from lockfast.cli.text import state_of
 from lockfast.model import printable
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def break_(
     if not yes and not (sys.stdin.isatty() and not as_json):
         raise click.UsageError("there is nobody here to ask: add --yes if you mean it")
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
-        tokens = [token] if yes else _asked(locks, name, token)
+        tokens = [token] if yes else _confirmed_tokens(locks, name, token)
         broken = [holder for one in tokens for holder in locks.break_(name, token=one)]
         if as_json:
             fields = [holder_fields(one) for one in broken]
@@ -71,8 +70,8 @@ def break_(
             sys.exit(1)
 
 
-def _asked(locks: Locks, name: str, token: int | None) -> list[int | None]:
-    """Return the tokens of those whom the operator means; whoever comes later is not meant."""
+def _confirmed_tokens(locks: Locks, name: str, token: int | None) -> list[int | None]:
+    """Return the tokens that the operator confirmed; later holders are not included."""
     seen = locks.inspect(name)
     shown = tuple(one for one in seen.holders if token in (None, one.token))
     if not shown:

@@ -1,4 +1,4 @@
-"""`lockfast doctor`: what this deployment promises, and what it does not."""
+"""`lockfast doctor`: what this deployment guarantees, and what it does not."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 import lockfast
-from lockfast.cli.cycles import found_twice, sentences
-from lockfast.cli.findings import as_rows
-from lockfast.cli.options import CONTEXT, store_options
-from lockfast.cli.screen import plain, screen, write_json
-from lockfast.cli.store import opened, told
+from lockfast.cli.deadlocks import confirmed_cycles, sentences
+from lockfast.cli.json_output import write_json
+from lockfast.cli.output import as_rows, plain, screen
+from lockfast.cli.store import CONTEXT, opened, store_options, told
+from lockfast.core.renewal import life_of
 from lockfast.errors import LockError
 from lockfast.model import Finding, TokenQuality
-from lockfast.observe.glance import findings_at_a_glance
+from lockfast.observe.sampling import sample_findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,8 @@ Exit codes:
   0 no finding is an error; 1 one is; 69 the store is not available
 """
 
-MOST = 10_000
-"""At so many names in use the doctor looks."""
+SURVEY_NAMES_MAX = 10_000
+"""Maximum number of names in use that the doctor inspects."""
 
 TOKENS = {
     TokenQuality.NONE: "none: this store cannot stop a holder that was paused",
@@ -58,10 +58,10 @@ def doctor(*, url: str | None, namespace: str | None, as_json: bool) -> None:
     """Say what this store promises, what it does not, and how to fix it."""
     with (
         told(as_json=as_json),
-        opened(url, namespace=namespace, alone_is_fine=True, must_exist=True) as locks,
+        opened(url, namespace=namespace, allow_in_process=True, must_exist=True) as locks,
     ):
         found = locks.diagnose()
-        findings = [*found, *_of_leases(locks, found)]
+        findings = [*found, *_lease_findings(locks, found)]
         if as_json:
             write_json(
                 {
@@ -78,20 +78,20 @@ def doctor(*, url: str | None, namespace: str | None, as_json: bool) -> None:
             sys.exit(1)
 
 
-def _of_leases(locks: Locks, found: Sequence[Finding]) -> list[Finding]:
-    """Return what the locks in use show: odd ttls, crowds, cycles of waiting."""
-    # Not where tables are still to be made: whoever looks would make them.
+def _lease_findings(locks: Locks, found: Sequence[Finding]) -> list[Finding]:
+    """Return findings about the locks in use: very long ttls, long lines, deadlocks."""
+    # Skip the survey while the tables do not exist yet, because reading them would create them.
     if any(one.subject == "tables" for one in found):
         return []
     try:
-        return [*findings_at_a_glance(islice(locks.survey(), MOST)), *_deadlocks(locks)]
+        return [*sample_findings(islice(locks.survey(), SURVEY_NAMES_MAX)), *_deadlocks(locks)]
     except LockError as error:
         said = f"who holds and who waits could not be read: {error}"
         return [Finding("warning", "leases", said, "once it can be read: lockfast doctor again")]
 
 
 def _deadlocks(locks: Locks) -> list[Finding]:
-    """Return a finding for each cycle of waiting that the store shows."""
+    """Return a finding for each deadlock that the store shows."""
     return [
         Finding(
             "error",
@@ -100,7 +100,7 @@ def _deadlocks(locks: Locks) -> list[Finding]:
             "end one of them, or its lease: lockfast break NAME --token TOKEN. Then let the "
             "program take these names in one order, or together by locks.all()",
         )
-        for one in found_twice(locks.survey)
+        for one in confirmed_cycles(locks.survey)
     ]
 
 
@@ -113,16 +113,14 @@ def _print(where: str, declared: Capabilities, findings: Sequence[Finding]) -> N
 
 
 def promises(declared: Capabilities) -> list[tuple[str, str]]:
-    """Return what the backend declares, in sentences."""
+    """Return what the backend declares, as pairs of a subject and a sentence."""
     order = "in order of arrival" if declared.fair else "in no order: whoever asks first"
     wakeup = "woken by the store" if declared.push_wakeup else "asking again and again"
     kinds = "locks, read-write locks, semaphores" if declared.shared else "locks only"
+    freed = life_of(declared).blocks_after_crash
     return [
         ("tokens", TOKENS[declared.token_quality]),
         ("line", f"{order}, {wakeup}"),
         ("offers", kinds),
-        (
-            "crash",
-            f"a dead holder's lock is free when {declared.life.outlives_a_crash}, at the latest",
-        ),
+        ("crash", f"a dead holder's lock is free when {freed}, at the latest"),
     ]

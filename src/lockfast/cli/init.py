@@ -1,4 +1,4 @@
-"""`lockfast init URL`: makes the tables that a store keeps its locks in, or drops them."""
+"""`lockfast init URL`: creates the tables that a store keeps its locks in, or drops them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from lockfast.cli.options import CONTEXT, store_options
-from lockfast.cli.screen import plain, screen, write_json
-from lockfast.cli.store import opened_backend, tell, told
+from lockfast.cli.json_output import write_json
+from lockfast.cli.output import plain, screen
+from lockfast.cli.store import CONTEXT, opened_backend, store_options, tell, told
 from lockfast.model import Schema
 from lockfast.options import DEFAULT_REQUEST_TIMEOUT
 from lockfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from lockfast._sync.backend import Backend
+    from lockfast.backends._sync.backend import Backend
 
 EPILOG = """\b
 Examples:
@@ -75,7 +75,7 @@ def init(
             tell(f"{backend.location} needs no tables: there is nothing to do")
         elif dry_run:
             for statement in schema.dropped_by if drop else schema.made_by:
-                # Not folded to the terminal's width: it is to be copied.
+                # The statement is not wrapped to the terminal's width, so that it can be copied.
                 print(f"{statement};")
         else:
             _print(schema, drop=drop, has_changed=has_changed)

@@ -1,30 +1,152 @@
-"""`lockfast ls`: which names are in use, by whom, and who waits."""
+"""`lockfast ls`: which names are in use, by whom, and how many wait."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Literal
 
 import click
+from rich.cells import cell_len
 from rich.live import Live
 from rich.text import Text
 
-from lockfast.cli.cycles import cycle_fields, found_twice, sentences
-from lockfast.cli.listing import as_fields
-from lockfast.cli.options import CONTEXT, names_in_use, store_options
-from lockfast.cli.overview import chosen, laid_out
-from lockfast.cli.screen import plain, screen, write_json
-from lockfast.cli.store import opened, tell, told
+from lockfast.cli.deadlocks import confirmed_cycles, sentences
+from lockfast.cli.json_output import cycle_fields, listing_fields, write_json
+from lockfast.cli.output import plain, screen
+from lockfast.cli.store import CONTEXT, names_in_use, opened, store_options, tell, told
+from lockfast.cli.text import closed, role
 from lockfast.errors import LockError
+from lockfast.model import printable
+from lockfast.observe.figures import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from lockfast import Inspection, Locks
-    from lockfast.cli.cycles import Cycle
-    from lockfast.cli.overview import Order
+    from lockfast.cli.deadlocks import Cycle
+
+    Order = Literal["name", "age", "waiters"]
+    Cells = tuple[str, ...]
+
+# How `ls` shows many locks: a table if the screen is wide enough, otherwise a few lines for each.
+#
+# The layout is done by hand, because for ten thousand locks rich needs seconds and this code a
+# tenth of a second.
+
+LS_COLUMNS = ("NAME", "HELD BY", "FOR", "TTL LEFT", "TOKEN", "KIND", "WAITED", "WAITING")
+GAP = 2
+
+LsRow = list[tuple[str, str]]
+"""The parts of a line, each with its style."""
+
+
+def chosen(
+    seen: list[Inspection], *, sort: Order = "name", older_than: float = 0.0
+) -> list[Inspection]:
+    """Return the locks held for at least `older_than` seconds, in the requested order."""
+    if older_than > 0:
+        seen = [one for one in seen if _age(one) >= older_than]
+    return sorted(seen, key=_ORDERS[sort]) if sort in _ORDERS else seen
+
+
+def _age(seen: Inspection) -> float:
+    return max((one.age for one in seen.holders), default=-1.0)
+
+
+def _waited(seen: Inspection) -> float:
+    return max((one.age for one in seen.line), default=0.0)
+
+
+_ORDERS: dict[str, Callable[[Inspection], tuple[float, ...]]] = {
+    "age": lambda one: (-_age(one),),
+    "waiters": lambda one: (-len(one.line), -_waited(one)),
+}
+"""Sort keys: longest held first, or longest line first. A survey is already in order of names."""
+
+
+def laid_out(seen: Sequence[Inspection], *, width: int | None) -> Iterator[LsRow]:
+    """Yield the lines for a screen of that width; None means as wide as needed."""
+    rows = [row for one in seen for row in _rows(one)]
+    columns = list(zip(LS_COLUMNS, *rows, strict=True))
+    if width is not None:
+        # A person does not miss empty columns. A program may count columns, so it gets all of them.
+        columns = [one for one in columns if any(one[1:])]
+    widths = [max(map(_width, column)) for column in columns]
+    if width is not None and sum(widths) + GAP * (len(widths) - 1) > width:
+        for one in seen:
+            yield from _stacked(one, width)
+        return
+    head, *shown = zip(*columns, strict=True)
+    yield [(_joined(head, widths), "bold")]
+    for row in shown:
+        yield [(_padded(row[0], widths[0] + GAP), "bold"), (_joined(row[1:], widths[1:]), "")]
+
+
+def _rows(seen: Inspection) -> Iterator[Cells]:
+    waiting = (duration(_waited(seen)), str(len(seen.line))) if seen.line else ("", "")
+    of_all = zip_longest([(printable(seen.name), waiting)], _held(seen), fillvalue=("", ("", "")))
+    for (name, its_waiting), cells in of_all:
+        yield (name, *cells, *its_waiting)
+
+
+def _held(seen: Inspection) -> Iterator[Cells]:
+    for holder in seen.holders:
+        token = "" if holder.token is None else str(holder.token)
+        kind = role(holder.weight, seen.capacity)
+        yield str(holder.owner), duration(holder.age), _span(holder.remaining), token, kind
+    if not seen.holders or seen.closing:
+        yield closed(seen) or "nobody", "", "", "", role(None, seen.capacity)
+
+
+def _stacked(seen: Inspection, width: int) -> Iterator[LsRow]:
+    yield [(printable(seen.name), "bold")]
+    for owner, age, left, token, kind in _held(seen):
+        yield [(f"  held by {owner}" if age or left or token else f"  {owner}", "")]
+        facts = [kind] + [f"for {age}"] * bool(age) + [f"ttl left {left}"] * bool(left)
+        yield from ([(line, "")] for line in _wrapped(facts, width))
+        if token:
+            yield [(f"  token {token}", "dim")]
+    if seen.line:
+        yield [(f"  {len(seen.line)} waiting, for {duration(_waited(seen))}", "yellow")]
+
+
+def _wrapped(facts: Sequence[str], width: int) -> Iterator[str]:
+    """Yield the facts in lines; no fact is split, and further lines are indented."""
+    line = f"  {', '.join(facts)}"
+    if len(line) <= width:
+        yield line
+        return
+    line = f"  {facts[0]}"
+    for fact in facts[1:]:
+        if len(f"{line}, {fact},") <= width:
+            line += f", {fact}"
+        else:
+            yield f"{line},"
+            line = f"    {fact}"
+    yield line
+
+
+def _span(seconds: float | None) -> str:
+    return "" if seconds is None else duration(seconds)
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(
+        _padded(cell, width + GAP) for cell, width in zip(cells, widths, strict=True)
+    ).rstrip()
+
+
+def _padded(cell: str, width: int) -> str:
+    # Most cells are ASCII, and only ASCII is certain to be as wide as it is long.
+    return cell.ljust(width) if cell.isascii() else cell + " " * (width - cell_len(cell))
+
+
+def _width(cell: str) -> int:
+    return len(cell) if cell.isascii() else cell_len(cell)
+
 
 EPILOG = """\b
 Examples:
@@ -40,7 +162,7 @@ Exit codes:
   0 as a rule; 1 with --cycles, if there is one
 """
 
-EVERY = 1.0
+WATCH_SECONDS = 1.0
 
 
 @click.command(epilog=EPILOG, context_settings=CONTEXT)
@@ -87,7 +209,7 @@ def ls(
         raise click.UsageError("--cycles looks twice and is done: it does not go with --watch")
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
         if cycles:
-            found = found_twice(lambda: locks.survey(prefix))
+            found = confirmed_cycles(lambda: locks.survey(prefix))
             _print_cycles(locks, found, as_json=as_json)
             sys.exit(bool(found))
 
@@ -105,12 +227,12 @@ def ls(
         try:
             _watch(locks, look, as_json=as_json)
         except KeyboardInterrupt:
-            # The way to end it, and no failure.
+            # Ctrl-C is the normal end of --watch, not a failure.
             return
 
 
 def _listed(locks: Locks, prefix: str) -> tuple[list[Inspection], LockError | None]:
-    """Return what could be listed, and the error that says what could not."""
+    """Return the locks that could be listed, and the error that ended the listing early, if any."""
     seen: list[Inspection] = []
     try:
         for one in locks.survey(prefix):
@@ -126,9 +248,10 @@ def _print(
     locks: Locks, seen: list[Inspection], *, as_json: bool, failure: LockError | None = None
 ) -> None:
     if as_json:
-        # A program that reads stdout alone must not take a part for the whole.
+        # A program that reads only stdout must not mistake an incomplete listing for a complete
+        # one.
         incomplete = {} if failure is None else {"incomplete": str(failure)}
-        write_json(_fields(locks, seen) | incomplete)
+        write_json(listing_fields(locks.location, seen) | incomplete)
     elif sys.stdout.isatty():
         console = screen()
         console.print(_page(locks, seen, console.width), overflow="fold")
@@ -152,10 +275,10 @@ def _watch(locks: Locks, look: Callable[[], list[Inspection]], *, as_json: bool)
         _watch_live(locks, look)
     while True:
         if as_json:
-            print(json.dumps(_fields(locks, look())), flush=True)
+            print(json.dumps(listing_fields(locks.location, look())), flush=True)
         else:
             _print(locks, look(), as_json=False)
-        time.sleep(EVERY)
+        time.sleep(WATCH_SECONDS)
 
 
 def _watch_live(locks: Locks, look: Callable[[], list[Inspection]]) -> None:
@@ -163,15 +286,11 @@ def _watch_live(locks: Locks, look: Callable[[], list[Inspection]]) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             live.update(_page(locks, look(), console.width), refresh=True)
-            time.sleep(EVERY)
+            time.sleep(WATCH_SECONDS)
 
 
 def _page(locks: Locks, seen: list[Inspection], width: int) -> Text:
-    """Return what a terminal of that width shows: the locks, and where the store is."""
+    """Return the page for a terminal of that width: the locks, and where the store is."""
     where = plain(f"{len(seen) or 'no locks'} in use at {locks.location}", "dim")
     lines = [Text.assemble(*line) for line in laid_out(seen, width=width)] if seen else []
     return Text("\n").join([*lines, *[Text()] * bool(seen), where])
-
-
-def _fields(locks: Locks, seen: list[Inspection]) -> dict[str, object]:
-    return {"store": locks.location, "locks": [as_fields(one) for one in seen]}

@@ -4,28 +4,104 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import sys
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from lockfast import LeaseLost, LockError, NotAcquired, TokenUnavailable
-from lockfast.cli import command as commands
-from lockfast.cli import guard as guards
-from lockfast.cli.options import CONTEXT, name_argument, store_options
-from lockfast.cli.signals import Signalled, Signals
-from lockfast.cli.store import opened, tell
-from lockfast.cli.supervising import Supervision
-from lockfast.cli.waiting import told_of_waiting
+from lockfast.cli import run_process
+from lockfast.cli.run_supervision import Signalled, Signals, Supervision
+from lockfast.cli.store import CONTEXT, name_argument, opened, store_options, tell
+from lockfast.cli.text import CLEAR_LINE, is_live_terminal, ordinal, state_of, state_since
+from lockfast.core.renewal import COMMAND_START_TTL_FRACTION
+from lockfast.model import printable
 from lockfast.options import DEFAULT_TTL
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from lockfast import Lease, Lock, Locks
+    from lockfast import Inspection, Lease, Lock, Locks
+
+# Shows waiting users their place in line, the holder and the time held, on a live line or in a log.
+
+FIRST_LOOK_SECONDS = 0.3
+NEXT_LOOK_SECONDS = 1.0
+FIRST_LINE_SECONDS = 2.0
+"""Delay of the first line where there is no terminal, because a short wait is not worth a line in a
+log."""
+NEXT_LINE_SECONDS = 600.0
+
+
+@contextmanager
+def waiting_reported(locks: Locks, name: str, *, is_quiet: bool) -> Iterator[None]:
+    """Report on stderr whom we wait for.
+
+    On a terminal this is a live line, updated every second and cleared at the end. Elsewhere it is
+    a separate line, repeated rarely, because it ends up in a log or in a mail from cron.
+    """
+    if is_quiet:
+        yield
+        return
+    is_over = threading.Event()
+    report_wait = _report_live if is_live_terminal() else _report_rarely
+    display = threading.Thread(target=report_wait, args=(locks, name, is_over), daemon=True)
+    display.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        display.join()
+
+
+def waiting_sentence(seen: Inspection, *, host: str, pid: int) -> str:
+    """Return our place in line and the state of the lock, from an inspection."""
+    ours = [one.place for one in seen.line if (one.owner.host, one.owner.pid) == (host, pid)]
+    place = f"{ordinal(ours[0])} in line" if ours else "waiting"
+    return f"{place} for {printable(seen.name)}; {state_of(seen)}"
+
+
+def _report_live(locks: Locks, name: str, is_over: threading.Event) -> None:
+    host, pid, pause, was_shown = socket.gethostname(), os.getpid(), FIRST_LOOK_SECONDS, False
+    while not is_over.wait(pause):
+        pause = NEXT_LOOK_SECONDS
+        try:
+            text = waiting_sentence(locks.inspect(name), host=host, pid=pid)
+        except LockError:
+            # The wait itself decides how long to tolerate an outage; this thread only reports the
+            # outage.
+            text = f"waiting for {printable(name)}; the store does not answer"
+        width = shutil.get_terminal_size().columns - 1
+        _write(CLEAR_LINE + text[:width])
+        was_shown = True
+    if was_shown:
+        _write(CLEAR_LINE)
+
+
+def _report_rarely(locks: Locks, name: str, is_over: threading.Event) -> None:
+    pause = FIRST_LINE_SECONDS
+    while not is_over.wait(pause):
+        pause = NEXT_LINE_SECONDS
+        try:
+            state = state_since(locks.inspect(name), now=datetime.now().astimezone())
+        except LockError:
+            state = "and the store does not answer"  # see _report_live
+        if not is_over.is_set():  # the lock may be ours by now
+            tell(f"waiting for {name}, {state}")
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
 
 EPILOG = """\b
 Examples:
@@ -44,12 +120,12 @@ Exit codes:
 
 
 class RunCommand(click.Command):
-    """Insists on `--`, so that no option of the command is ever taken for one of ours."""
+    """Requires `--`, so that no option of the command is ever taken for one of ours."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, after a look at where the command begins."""
+        """Parse, and check that the command is exactly what follows `--`."""
         if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)  # a shell completes what is not whole yet
+            return super().parse_args(ctx, args)  # shell completion parses incomplete lines
         if "--" not in args and not {"-h", "--help"} & set(args):
             ctx.fail("put -- before the command: lockfast run NAME [OPTIONS] -- COMMAND...")
         command = tuple(args[args.index("--") + 1 :]) if "--" in args else ()
@@ -58,7 +134,7 @@ class RunCommand(click.Command):
         except click.MissingParameter:
             if not command:
                 raise
-            rest = []  # the command was one word, and taken for the NAME
+            rest = []  # the command was one word, and was taken for the NAME
         if ctx.params.get("command") != command:
             ctx.fail(
                 "before -- stand one NAME and options, after it the command: "
@@ -67,7 +143,7 @@ class RunCommand(click.Command):
         return rest
 
     def collect_usage_pieces(self, _ctx: click.Context) -> list[str]:
-        """Return the usage with the `--` that it needs."""
+        """Return the usage line with the required `--`."""
         return ["NAME", "[OPTIONS]", "--", "COMMAND..."]
 
 
@@ -142,12 +218,12 @@ def run(
     if no_wait and timeout is not None:
         raise click.UsageError("--no-wait and --timeout exclude each other")
     report = Report(name)
-    child = commands.prepare(command, name=name)
-    guard = guards.post(child.pid)
+    child = run_process.prepare(command, name=name)
+    guard = run_process.post(child.pid)
     try:
         with Signals() as signals, _opened(command, signals, url, namespace, ttl) as locks:
             lock = locks.lock(name, min_hold=min_hold, max_hold=max_hold)
-            with told_of_waiting(locks, name, is_quiet=quiet or as_json or no_wait):
+            with waiting_reported(locks, name, is_quiet=quiet or as_json or no_wait):
                 lease = _acquired(lock, signals, timeout=0 if no_wait else timeout)
             signals.hold_back()
             report.begin(lease)
@@ -158,7 +234,8 @@ def run(
             _release(lease, report, supervision)
     except NotAcquired as error:
         report.fail(error, exit_code=conflict_exit_code)
-        # By -E 0 it is no failure: cron would send a mail for every line.
+        # With -E 0 a conflict is not a failure, and cron would send a mail for every line that we
+        # print.
         report.is_quiet = quiet or conflict_exit_code == 0
     except LockError as error:
         report.fail(error)
@@ -178,9 +255,9 @@ def _acquired(lock: Lock, signals: Signals, *, timeout: float | None) -> Lease:
         signals.raise_again()
         raise
     signals.raise_again()
-    if lease.remaining < lease.ttl / 2:
-        # Handed over by another's release, it may begin with a part of its ttl: the command
-        # begins with all of it, or it would soon be taken for one that nobody renews.
+    if lease.remaining < lease.ttl * COMMAND_START_TTL_FRACTION:
+        # A lock handed over by another client's release may start with only part of its ttl. The
+        # command must start with all of it, or it would soon be stopped as if nobody renewed it.
         lease.renew()
     return lease
 
@@ -188,8 +265,8 @@ def _acquired(lock: Lock, signals: Signals, *, timeout: float | None) -> Lease:
 def _opened(
     command: tuple[str, ...], signals: Signals, url: str | None, namespace: str | None, ttl: float
 ) -> AbstractContextManager[Locks]:
-    # The ttl is the client's: there are stores where no lock can have one of its own.
-    # The program's name and no more: its arguments may hold a secret.
+    # The ttl is set on the client, because in some stores a lock cannot have a ttl of its own. The
+    # label is only the program's name, because the arguments may contain a secret.
     label = os.path.basename(command[0])  # noqa: PTH119 - a word to show, not a path
     return opened(url, namespace=namespace, label=label, on_event=signals.ring, ttl=ttl)
 
@@ -200,7 +277,8 @@ def _release(lease: Lease, report: Report, supervision: Supervision) -> None:
     except LeaseLost as loss:
         report.fail(loss)
     except LockError as error:
-        # The command ran under the lock from beginning to end, so its own exit code stands.
+        # The command ran under the lock from beginning to end, so the exit code stays that of the
+        # command.
         report.message = f"the lock is not released and ends by its ttl: {error}"
     if supervision.loss is not None:
         report.fail(supervision.loss)
@@ -210,7 +288,7 @@ def _release(lease: Lease, report: Report, supervision: Supervision) -> None:
 
 @dataclass(slots=True)
 class Report:
-    """What became of a run, for --json and for the exit code."""
+    """The outcome of a run, for --json and for the exit code."""
 
     name: str
     token: int | None = None
@@ -221,25 +299,25 @@ class Report:
     message: str | None = None
     started: float = field(default_factory=time.monotonic, repr=False)
     is_quiet: bool = field(default=False, repr=False)
-    """Whether the exit code says it all."""
+    """Whether the exit code is enough and no message is printed."""
 
     def begin(self, lease: Lease) -> None:
-        """Note that the lock is ours."""
+        """Record that the lock was acquired."""
         self.waited = time.monotonic() - self.started
         with suppress(TokenUnavailable):
             self.token = lease.token
 
     def fail(self, error: LockError, *, exit_code: int | None = None) -> None:
-        """Note an error of ours; it decides the exit code."""
+        """Record a Lockfast error, which decides the exit code unless one is given."""
         self.error, self.message = type(error).__name__, str(error)
         self.exit_code = error.exit_code if exit_code is None else exit_code
 
     def tell(self, *, as_json: bool) -> None:
-        """Say on stderr what the exit code alone does not; stdout belongs to the command."""
+        """Report on stderr what the exit code alone does not say; stdout belongs to the command."""
         passed = time.monotonic() - self.started
         if as_json:
-            unsaid = ("started", "is_quiet")
-            fields = {one: getattr(self, one) for one in self.__slots__ if one not in unsaid}
+            hidden = ("started", "is_quiet")
+            fields = {one: getattr(self, one) for one in self.__slots__ if one not in hidden}
             fields["held"] = None if self.token is None else passed - self.waited
             print(json.dumps(fields), file=sys.stderr)
         elif self.message is not None and not self.is_quiet:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lockfast.cli.listing import as_fields, details, kind
-from lockfast.cli.options import CONTEXT, name_argument, store_options
-from lockfast.cli.screen import plain, screen, write_json
-from lockfast.cli.store import opened, tell, told
-from lockfast.observe.durations import duration
+from lockfast.cli.json_output import as_fields, write_json
+from lockfast.cli.output import details, plain, screen
+from lockfast.cli.store import CONTEXT, name_argument, opened, store_options, tell, told
+from lockfast.cli.text import kind
+from lockfast.observe.figures import duration
 from lockfast.options import closest
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _print(locks: Locks, seen: Inspection) -> None:
 
 
 def _unknown(locks: Locks, name: str) -> str:
-    """Return a sentence that helps: the names that look alike, or where to look."""
+    """Return a helpful sentence: similar names, or where to look."""
     in_use = [one.name for one in locks.survey()]
     alike = closest(name, in_use)
     if alike:

@@ -1,4 +1,4 @@
-"""Opening the store for a command, and saying what went wrong in one sentence."""
+"""Opens the store for a command, and reports errors in one sentence."""
 
 from __future__ import annotations
 
@@ -6,16 +6,81 @@ import json
 import logging
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from lockfast import ConfigurationError, LockError, Locks, TokenQuality, urls
 from lockfast.model import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from lockfast._sync.backend import Backend
+    from lockfast.backends._sync.backend import Backend
     from lockfast.runtime.clock import Clock
+
+# The options that several commands share, defined once.
+
+F = TypeVar("F", bound="Callable[..., object]")
+
+COMPLETION_TIMEOUT_SECONDS, COMPLETION_NAMES = 1.0, 500
+"""Timeout for shell completion, in seconds, and the maximum number of names it offers."""
+
+CONTEXT: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+
+
+def names_in_use(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the lock names for shell completion; none if the store does not answer.
+
+    This runs while the user is typing, so it gives up soon and never reports an error.
+    """
+    logging.disable()  # a warning would appear in the middle of the line being typed
+    url, namespace = ctx.params.get("url"), ctx.params.get("namespace")
+    try:
+        with opened(
+            url, namespace=namespace, must_exist=True, request_timeout=COMPLETION_TIMEOUT_SECONDS
+        ) as locks:
+            names = (one.name for one in locks.survey(incomplete))
+            return list(islice(filter(str.isprintable, names), COMPLETION_NAMES))
+    except (LockError, OSError):
+        return []
+
+
+class _SelectingOption(click.Option):
+    """Shows its environment variable in the help, and leaves reading it to `lockfast.urls`."""
+
+    def resolve_envvar_value(self, ctx: click.Context) -> None:  # noqa: ARG002 - click's signature
+        return None
+
+
+def name_argument(function: F) -> F:
+    """Add NAME, the name of a lock."""
+    return click.argument("name", metavar="NAME", shell_complete=names_in_use)(function)
+
+
+def store_options(function: F) -> F:
+    """Add --url, --namespace and --json, which every command has."""
+    json = click.option(
+        "--json", "as_json", is_flag=True, help="Answer in JSON; errors on stderr, in JSON too."
+    )
+    namespace = click.option(
+        "--namespace",
+        cls=_SelectingOption,
+        envvar=urls.NAMESPACE_VARIABLE,
+        show_envvar=True,
+        metavar="WORD",
+        help="Which application's locks, where several share a store.",
+    )
+    url = click.option(
+        "--url",
+        cls=_SelectingOption,
+        envvar=urls.VARIABLE,
+        show_envvar=True,
+        metavar="URL",
+        help="Where the locks are; without it, the embedded file of this user.",
+    )
+    return url(namespace(json(function)))
 
 
 @contextmanager
@@ -23,13 +88,14 @@ def opened(
     url: str | None,
     *,
     namespace: str | None,
-    alone_is_fine: bool = False,
+    allow_in_process: bool = False,
     must_exist: bool = False,
     **options: Any,  # noqa: ANN401 - those of Locks
 ) -> Iterator[Locks]:
-    """Give the store's client, and close it afterwards.
+    """Open a client for the store, and close it afterwards.
 
-    A store that must exist is not made where a URL names none.
+    With `must_exist`, a file that the URL names is not created; if it does not exist, this raises
+    ConfigurationError.
     """
     place = urls.resolved_url(url)
     _refuse_without_scheme(place)
@@ -39,7 +105,7 @@ def opened(
         )
     with Locks(place, namespace=namespace, **options) as locks:
         is_alone = locks.capabilities.token_quality is TokenQuality.PROCESS
-        if is_alone and not alone_is_fine:
+        if is_alone and not allow_in_process:
             raise ConfigurationError(
                 "this store lives inside one process, so a command shares it with nobody: "
                 "leave --url out for the embedded file, or name a server"
@@ -49,7 +115,7 @@ def opened(
 
 @contextmanager
 def opened_backend(url: str | None, *, namespace: str | None, clock: Clock) -> Iterator[Backend]:
-    """Give the store itself, for what is no client's matter, and close it afterwards."""
+    """Open the backend itself, for operations that a client lacks, and close it afterwards."""
     place = urls.resolved_url(url)
     _refuse_without_scheme(place)
     backend: Backend = urls.open_backend(
@@ -70,7 +136,7 @@ def _refuse_without_scheme(url: str) -> None:
 
 @contextmanager
 def told(*, as_json: bool) -> Iterator[None]:
-    """Say an error of Lockfast's as a sentence, and end the command with its exit code."""
+    """Report a Lockfast error as a sentence, and end the command with its exit code."""
     try:
         yield
     except LockError as error:
@@ -79,7 +145,7 @@ def told(*, as_json: bool) -> Iterator[None]:
 
 
 def tell_error(error: LockError, *, as_json: bool) -> None:
-    """Write the error to stderr, for people or for programs."""
+    """Write the error to stderr, as a sentence or as JSON."""
     if as_json:
         report = {
             "error": type(error).__name__,
@@ -100,7 +166,8 @@ def tell(sentence: str) -> None:
 def route_log() -> None:
     """Show the library's warnings on a terminal, and keep a pipe quiet.
 
-    What happens to a lease is told by the command itself, in its own words.
+    Log records of lock events are left out, because the command itself reports what happens to a
+    lease.
     """
     logger = logging.getLogger("lockfast")
     logger.propagate = False

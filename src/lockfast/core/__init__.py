@@ -1,1 +1,1 @@
-"""What Lockfast decides: values in, values out; no clock, socket, thread or randomness."""
+"""The decisions of Lockfast, made from values alone: no clock, socket, thread or randomness."""

@@ -1,8 +1,8 @@
-"""Who may pass the door: one rule for mutex, read-write lock and semaphore.
+"""Which claims may pass the door, by one rule for mutex, read-write lock and semaphore.
 
-Holders come first and are never un-admitted. Then, from the front of the line, each
-waiting claim is admitted while its weight still fits the capacity. The first that does
-not fit closes the door for all behind it, so that nobody is starved by smaller claims.
+Holders come first and are never un-admitted. Then, from the front of the line, each waiting claim
+is admitted while its weight still fits the capacity. The first claim that does not fit blocks all
+claims behind it, so that smaller claims cannot starve it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,20 @@ if TYPE_CHECKING:
 
 
 class Weighed(Protocol):
-    """What admission needs to know of a claim."""
+    """What admission needs to know about a claim."""
 
     @property
     def weight(self) -> int:
-        """How much of the capacity it takes."""
+        """How much of the capacity the claim takes."""
         ...
 
     @property
     def party(self) -> str | None:
-        """The explicit owner it shares a hold with, if any."""
+        """The explicit owner with whose other claims this one shares a hold, if any."""
         ...
 
 
 W = TypeVar("W", bound=Weighed)
-
-
-def occupied(inside: Iterable[Weighed]) -> int:
-    """Return the weight inside; the claims of one party are one hold and count once."""
-    alone, parties = _weights(inside)
-    return alone + sum(parties.values())
 
 
 def _weights(inside: Iterable[Weighed]) -> tuple[int, dict[str, int]]:
@@ -50,10 +44,11 @@ def _weights(inside: Iterable[Weighed]) -> tuple[int, dict[str, int]]:
 
 
 def admit(*, capacity: int, inside: Iterable[Weighed], line: Iterable[W]) -> list[W]:
-    """Return those of the line that may pass now, in their order.
+    """Return the claims in the line that may pass now, in order.
 
-    A claim whose party is inside adds only what it weighs beyond the party. If that is
-    nothing it passes wherever it stands: a party that waited for itself would wait for ever.
+    A claim whose explicit owner is inside adds only the weight by which it exceeds the owner's. If
+    it adds nothing, it passes wherever it is in line, because an owner that waited for itself would
+    wait for ever.
     """
     alone, parties = _weights(inside)
     free = capacity - alone - sum(parties.values())
@@ -75,9 +70,9 @@ def admit(*, capacity: int, inside: Iterable[Weighed], line: Iterable[W]) -> lis
 
 
 def would_wait(seen: Inspection, *, weight: int, capacity: int) -> bool:
-    """Whether somebody who came now, and holds nothing of it, would not be admitted at once.
+    """Whether a new caller would have to wait.
 
-    Whoever waits already goes first. A name in use with another capacity admits nobody.
+    Claims in line go first. A name in use with another capacity admits nobody.
     """
     if seen.line:
         return True

@@ -1,8 +1,9 @@
-"""Who waits for whom, and who can never go on because of it.
+"""Deadlock detection: which participants wait for each other and can therefore never continue.
 
-Somebody goes on that does not wait, or that nothing known to us keeps waiting: an alarm is given
-only where every way out is closed. So whoever is told of half of it, a client of its own waits or
-an operator of what could be read, gives no false alarm for that half.
+A participant can continue if it does not wait, or if nothing that we know of blocks it. A deadlock
+is reported only if each of its participants is blocked by others that cannot continue either. So
+partial knowledge never causes a false alarm. (A client knows only its own waits, and an operator
+only the doors that could be read.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, slots=True)
 class Wait(Generic[W]):
-    """Somebody stands in line; `place` is 1 for who is next, None where there is no line."""
+    """A participant's wait; `place` is 1 at the front of the line, None where there is no line."""
 
     who: W
     name: str
@@ -30,7 +31,7 @@ class Wait(Generic[W]):
 
 @dataclass(frozen=True, slots=True)
 class Owned(Generic[W]):
-    """Somebody holds, and will until it goes on."""
+    """A participant's hold of a name, which it keeps until it can continue."""
 
     who: W
     name: str
@@ -39,9 +40,9 @@ class Owned(Generic[W]):
 
 @dataclass(frozen=True, slots=True)
 class Link(Generic[W]):
-    """One of a cycle: it waits for the name, because of who comes next in the cycle.
+    """One step of a cycle: `who` waits for `name` because of the next participant in the cycle.
 
-    That one holds it, or `is_ahead` in the line.
+    The next participant holds the name or, if `is_ahead`, waits ahead of `who` in its line.
     """
 
     who: W
@@ -50,33 +51,37 @@ class Link(Generic[W]):
 
 
 def cycles(waits: Iterable[Wait[W]], holds: Iterable[Owned[W]]) -> list[tuple[Link[W], ...]]:
-    """Return the cycles of those who can never go on, each once."""
-    tangle = _Tangle(waits, holds)
+    """Return the cycles of participants that can never continue, each cycle once."""
+    graph = _WaitGraph(waits, holds)
     found: list[tuple[Link[W], ...]] = []
     seen: set[W] = set()
-    for who in tangle.stuck:
+    for who in graph.stuck:
         if who not in seen:
-            way = tangle.way_from(who, known=seen)
-            seen.update(one.who for one in way)
-            found += [cycle] if (cycle := _closed(way, tangle)) else []
+            chain = graph.chain_from(who, known=seen)
+            seen.update(one.who for one in chain)
+            found += [cycle] if (cycle := _cycle_in(chain, graph)) else []
     return found
 
 
 def cycle_of(who: W, waits: Iterable[Wait[W]], holds: Iterable[Owned[W]]) -> tuple[Link[W], ...]:
-    """Return the cycle that somebody is in, or waits behind; nothing if it can go on."""
-    tangle = _Tangle(waits, holds)
-    return _closed(tangle.way_from(who, known=set()), tangle) if who in tangle.stuck else ()
+    """Return the cycle that `who` is in, or waits behind; empty if `who` can continue."""
+    graph = _WaitGraph(waits, holds)
+    return _cycle_in(graph.chain_from(who, known=set()), graph) if who in graph.stuck else ()
 
 
-class _Tangle(Generic[W]):
-    """Those who can never go on: `stuck`, each with its wait, in the order given."""
+class _WaitGraph(Generic[W]):
+    """Who waits for whom; `stuck` maps each participant that can never continue to its wait.
+
+    The participants in `stuck` are in the order in which the waits were given.
+    """
 
     def __init__(self, waits: Iterable[Wait[W]], holds: Iterable[Owned[W]]) -> None:
         waits = list(waits)
         self._holds: dict[str, list[Owned[W]]] = defaultdict(list)
         for one in holds:
             self._holds[one.name].append(one)
-        # Who waits for two things at once is not one who waits, but somebody we cannot tell apart.
+        # Two waits with the same `who` are not one participant, but several that we cannot tell
+        # apart, so they are left out.
         count = Counter(one.who for one in waits)
         self.stuck: dict[W, Wait[W]] = {one.who: one for one in waits if count[one.who] == 1}
         self._line: dict[str, list[Wait[W]]] = defaultdict(list)
@@ -90,9 +95,10 @@ class _Tangle(Generic[W]):
             pass
 
     def _free(self, name: str, line: Sequence[Wait[W]]) -> bool:
-        """Free those of a line who can go on, from its front; whether anybody could.
+        """Free the participants in a line that can continue; return whether there was one.
 
-        Whoever stands behind one that is stuck is stuck. In one go, since a line may be long.
+        Everyone behind a stuck participant is stuck. The line may be long, so this makes a single
+        pass from its front.
         """
         before, is_shut = len(self.stuck), False
         closed = sum(one.weight for one in self._holds[name] if one.who in self.stuck)
@@ -114,30 +120,30 @@ class _Tangle(Generic[W]):
             if one.who in self.stuck and one.place is not None and one.place < wait.place
         ]
 
-    def next_of(self, who: W) -> Link[W]:
-        """Return because of whom it is stuck, as a link of that one's: who, and its own name."""
+    def blocker_of(self, who: W) -> Link[W]:
+        """Return the participant that blocks `who`, linked by the name that `who` waits for."""
         wait = self.stuck[who]
         holders = [one.who for one in self._holds[wait.name] if one.who in self.stuck]
         if holders:
             return Link(holders[0], wait.name)
         return Link(self._ahead(wait)[0].who, wait.name, is_ahead=True)
 
-    def way_from(self, who: W, *, known: set[W]) -> list[Link[W]]:
-        """Return the links from somebody on, until one comes again or is known."""
-        way: list[Link[W]] = []
+    def chain_from(self, who: W, *, known: set[W]) -> list[Link[W]]:
+        """Return the links from `who` onwards, until a participant repeats or is in `known`."""
+        chain: list[Link[W]] = []
         here: set[W] = set()
         while who not in here and who not in known:
             here.add(who)
-            because = self.next_of(who)
-            way.append(Link(who, because.name, is_ahead=because.is_ahead))
-            who = because.who
-        return way
+            blocker = self.blocker_of(who)
+            chain.append(Link(who, blocker.name, is_ahead=blocker.is_ahead))
+            who = blocker.who
+        return chain
 
 
-def _closed(way: Sequence[Link[W]], tangle: _Tangle[W]) -> tuple[Link[W], ...]:
-    """Return the part of a way that comes back to its own beginning."""
-    if not way:
+def _cycle_in(chain: Sequence[Link[W]], graph: _WaitGraph[W]) -> tuple[Link[W], ...]:
+    """Return the part of the chain that leads back to its own start; empty if no part does."""
+    if not chain:
         return ()
-    back_to = tangle.next_of(way[-1].who).who
-    whose = [one.who for one in way]
-    return tuple(way[whose.index(back_to) :]) if back_to in whose else ()
+    back_to = graph.blocker_of(chain[-1].who).who
+    members = [one.who for one in chain]
+    return tuple(chain[members.index(back_to) :]) if back_to in members else ()

@@ -1,28 +1,18 @@
-"""One name's door and line, as every store with records keeps it.
+"""The door of one name and its line, as every store with records keeps them.
 
-The verbs of the backend protocol, as changes of a value: the memory store keeps doors in
-a dict, the SQL stores load one from its rows inside a short transaction and write back
-what `changed` and `dropped` tell. Time is the store's own, in seconds, and is passed in.
+The verbs of the port are written here as changes to a value. The memory store keeps doors in a
+dict; the SQL stores load a door from its rows in a short transaction and write back what `changed`
+and `dropped` list. Time is the store's own, in seconds, and is passed in.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockfast.core.admission import admit
-from lockfast.core.place import (
-    ADMITTED,
-    BROKEN,
-    CLOSING,
-    GONE,
-    HOLDING,
-    WAITING,
-    Place,
-    Standing,
-)
-from lockfast.core.sequencing import hold_of
-from lockfast.core.tokens import next_token
+from lockfast.core.lease_text import hold_of
 from lockfast.errors import ConfigurationError
 from lockfast.model import (
     ALL,
@@ -40,48 +30,126 @@ from lockfast.model import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["TOMBSTONE", "WINDOW", "Door", "Place", "Standing", "another_capacity"]
 
-WINDOW = 2.5
-"""A waiter that was admitted by somebody else's release must answer within this time."""
+# One claim at a door, and its state.
 
-TOMBSTONE = 60.0
-"""A withdrawn claim is remembered at least this long against its own late request."""
+
+class EntryState(enum.IntEnum):
+    """The state of a claim at a door. The first three count against the capacity."""
+
+    HOLDING = 0
+    # admitted by a release; holds for the window, then for its ttl once it has answered
+    ADMITTED = 1
+    CLOSING = 2  # nobody holds it, but lock_delay or min_hold keeps the weight closed
+    WAITING = 3
+    GONE = 4  # a tombstone: this claim has ended
+    BROKEN = 5  # a tombstone: an operator broke the hold
+
+
+# Looking up an enum member runs Python code, which takes longer than the comparison that follows.
+HOLDING, ADMITTED, CLOSING, WAITING, GONE, BROKEN = EntryState
+
+
+class Entry:
+    """One claim at the door."""
+
+    __slots__ = ("arrived", "bell", "claim", "since", "standing", "token", "until")
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        arrived: int,
+        standing: EntryState,
+        until: float = 0.0,
+        since: float = 0.0,
+        token: int = 0,
+        bell: str = "",
+    ) -> None:
+        self.claim: Claim = claim
+        self.arrived: int = arrived
+        self.standing: EntryState = standing
+        self.until: float = until
+        self.since: float = since
+        self.token: int = token
+        self.bell: str = bell
+
+    @property
+    def weight(self) -> int:
+        """The claim's weight, for admission."""
+        return self.claim.weight
+
+    @property
+    def party(self) -> str | None:
+        """The explicit owner; None once the hold has ended, so that no claim re-enters it."""
+        return None if self.standing is CLOSING else self.claim.party
+
+
+# The token rule of every store that keeps records.
+#
+# A plain counter repeats tokens after a failover that lost the last writes. Mixing in the store's
+# clock means that tokens go back only if data is lost *and* the clock is behind by more than the
+# time that has passed since.
+
+TOKEN_LIMIT = 2**53
+"""Tokens stay below this, so that a double and a JSON number represent them exactly."""
+
+
+def next_token(*, last: int, clock: float) -> int:
+    """Return the token of the next grant; `clock` is the store's own, in seconds since 1970."""
+    return max(last + 1, int(clock * 1_000_000))
+
+
+__all__ = [
+    "ADMISSION_WINDOW_SECONDS",
+    "TOMBSTONE_SECONDS",
+    "Door",
+    "Entry",
+    "EntryState",
+    "capacity_conflict",
+]
+
+ADMISSION_WINDOW_SECONDS = 2.5
+"""How long a waiter admitted by another claim's release has to answer, in seconds."""
+
+TOMBSTONE_SECONDS = 60.0
+"""How long a withdrawn claim is remembered at least, to refuse its own late request; in seconds."""
 
 
 class Door:
-    """The claims of one name, in order of arrival, and the last token given.
+    """The claims of one name, in order of arrival, and the last token granted.
 
-    `woken` are the places that a verb admitted or turned away and that should be told.
+    `woken` lists the entries that a verb of the port admitted or turned away and that should be
+    woken.
     """
 
     __slots__ = ("capacity", "changed", "dropped", "places", "token", "woken")
 
     def __init__(
-        self, *, capacity: int = 0, token: int = 0, places: list[Place] | None = None
+        self, *, capacity: int = 0, token: int = 0, places: list[Entry] | None = None
     ) -> None:
         self.capacity: int = capacity
         self.token: int = token
-        self.places: list[Place] = places if places is not None else []
-        self.changed: list[Place] = []
-        self.dropped: list[Place] = []
-        self.woken: list[Place] = []
+        self.places: list[Entry] = places if places is not None else []
+        self.changed: list[Entry] = []
+        self.dropped: list[Entry] = []
+        self.woken: list[Entry] = []
 
-    # -- the verbs ---------------------------------------------------------------------
+    # -- the verbs of the port ---------------------------------------------------------
 
     def arrive(self, claim: Claim, *, now: float, bell: str = "") -> Grant | Held:
-        """Grant, or say who is in the way; a repeat keeps its place or its hold (law 5)."""
-        if not self.places:  # nobody here: the hot path of an uncontended lock
+        """Grant, or report the holders; a repeated request keeps its entry or its hold (law 5)."""
+        if not self.places:  # no entries: the hot path of an uncontended lock
             self.capacity = claim.capacity
             return self._enter(claim, now=now)
         self.settle(now=now)
         place = self.find(claim.id)
         if place is None:
             self._check_capacity(claim)
-            return self._newcomer(claim, now=now, bell=bell)
+            return self._join(claim, now=now, bell=bell)
         if place.standing is HOLDING or place.standing is ADMITTED:
-            # The deadline is set anew in the same step: the claimant counts its trust
-            # from this request, so the store must count from it too.
+            # Reset the deadline in the same step, because the client counts its trust from this
+            # request, and the store must count from it too.
             if place.standing is ADMITTED:
                 place.since = now
                 place.standing = HOLDING
@@ -91,7 +159,7 @@ class Door:
         return self._held(place, now=now)
 
     def renew(self, claim_id: str, *, now: float, ttl: float) -> Renewal:
-        """Set the deadline anew, if the claim still holds; never resurrects (law 4)."""
+        """Extend the deadline if the claim still holds; never revives an ended hold (law 4)."""
         place = self.find(claim_id)
         holds = self._holds(place, now=now)
         if place is not None and holds:
@@ -106,9 +174,10 @@ class Door:
         return Renewal.BROKEN if is_broken else Renewal.LOST
 
     def hand_over(self, claim: Claim, *, now: float) -> Renewal:
-        """Renew, and let the hold be that of the client and owner which the claim names.
+        """Renew, and transfer the hold to the client and owner in the claim.
 
-        Only what is nobody's, or to be nobody's: of two who adopt it, the first has it.
+        A hold that belongs to another client can only be detached (by a claim without a client),
+        not adopted. So if two clients adopt the same hold, the first one gets it.
         """
         place = self.find(claim.id)
         if place is not None and place.claim.client not in ("", claim.client) and claim.client:
@@ -119,33 +188,33 @@ class Door:
         return outcome
 
     def release(self, claim_id: str, *, now: float, tombstone: bool = False) -> bool:
-        """End the claim's hold and admit the next; true if it was still held."""
+        """End the claim's hold and admit the next claims; true if the claim still held the name."""
         place = self.find(claim_id)
         was_held = place is not None and place.standing <= ADMITTED and now < place.until
         if place is not None and was_held:
-            self._end(place, closed_until=_least_end(place, now=now), now=now)
+            self._end(place, closed_until=_min_hold_end(place, now=now), now=now)
             if tombstone:
                 self.withdraw(place.claim, now=now, tombstone=True)
         self.settle(now=now)
         return was_held
 
     def withdraw(self, claim: Claim, *, now: float, tombstone: bool = False) -> None:
-        """Make sure that the claim neither holds nor waits, now and by a late request."""
+        """Make sure that the claim neither holds nor waits, not even through a late request."""
         place = self.find(claim.id)
         if place is not None and place.standing in (GONE, BROKEN):
             return
         if place is not None:
             self._drop(place)
         if tombstone:
-            self._bury(claim, now=now, standing=GONE)
+            self._add_tombstone(claim, now=now, standing=GONE)
         self.settle(now=now)
 
     def break_(
         self, *, now: float, token: int | None = None, party: str | None = None
     ) -> tuple[Holder, ...]:
-        """End every hold, or those of a token or of an explicit owner; the line moves up.
+        """End every hold, or only those with this token or explicit owner; the line moves up.
 
-        Each claim's lock_delay stays closed.
+        Each broken claim's lock_delay still applies.
         """
         self.settle(now=now)
         broken = [
@@ -158,16 +227,17 @@ class Door:
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:
             if place.standing is ADMITTED:
-                # No tombstone: it may not have answered yet, and then it asks again.
+                # Add no tombstone, because the claim may not have answered its admission yet and
+                # will then ask again.
                 self._drop(place)
                 continue
             self._end(place, closed_until=now + place.claim.lock_delay, now=now)
-            self._bury(place.claim, now=now, standing=BROKEN)
+            self._add_tombstone(place.claim, now=now, standing=BROKEN)
         self.settle(now=now)
         return holders
 
     def forget(self, clients: Collection[str], *, now: float) -> None:
-        """Treat the clients as dead: their holds failed now, their waiting claims are gone."""
+        """Treat the clients as dead: their holds fail now, and their waiting claims are dropped."""
         for place in list(self.places):
             if place.claim.client not in clients:
                 continue
@@ -178,22 +248,22 @@ class Door:
         self.settle(now=now)
 
     def settle(self, *, now: float) -> None:
-        """Let what is overdue end, then admit from the front of the line."""
+        """Expire overdue entries, then admit claims from the front of the line."""
         if any(one.standing is not WAITING and one.until <= now for one in self.places):
             self._expire(now=now)
         line = [one for one in self.places if one.standing is WAITING]
         for place in self._admitted(line):
             place.standing = ADMITTED
             place.since = now
-            place.until = now + WINDOW
+            place.until = now + ADMISSION_WINDOW_SECONDS
             place.token = self._token_for(place, now=now)
             self.changed.append(place)
             self.woken.append(place)
 
-    # -- what people see ---------------------------------------------------------------
+    # -- inspection --------------------------------------------------------------------
 
     def inspect(self, name: str, *, now: float) -> Inspection:
-        """Return what can be told of the door; call it on a settled door."""
+        """Return a snapshot of the door, which must have been settled before."""
         line = [place for place in self.places if place.standing is WAITING]
         return Inspection(
             name=name,
@@ -212,11 +282,11 @@ class Door:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody holds, waits or is remembered: the record may be swept."""
+        """Whether there are no entries, not even tombstones, so that the record may be reaped."""
         return not self.places
 
-    def find(self, claim_id: str) -> Place | None:
-        """Return the claim's place, never the ghost that its broken hold left."""
+    def find(self, claim_id: str) -> Entry | None:
+        """Return the claim's entry, but never the CLOSING entry that its broken hold left."""
         for place in self.places:
             if place.claim.id == claim_id and place.standing is not CLOSING:
                 return place
@@ -224,21 +294,22 @@ class Door:
 
     # -- the steps ---------------------------------------------------------------------
 
-    def _holds(self, place: Place | None, *, now: float) -> bool:
-        # Admitted counts: the claim may know it from the one who rang.
+    def _holds(self, place: Entry | None, *, now: float) -> bool:
+        # ADMITTED counts too, because the claim may have learned of its admission from the client
+        # that woke it.
         return place is not None and place.standing <= ADMITTED and now < place.until
 
     def _check_capacity(self, claim: Claim) -> None:
         if claim.capacity == self.capacity:
             return
         if any(one.standing < GONE for one in self.places):
-            raise another_capacity(claim, in_use=self.capacity)
+            raise capacity_conflict(claim, in_use=self.capacity)
         self.capacity = claim.capacity
 
-    def _newcomer(self, claim: Claim, *, now: float, bell: str) -> Grant | Held:
+    def _join(self, claim: Claim, *, now: float, bell: str) -> Grant | Held:
         line = [one for one in self.places if one.standing is WAITING]
         arrived = self._next_arrival()
-        place = Place(claim, arrived=arrived, standing=WAITING, since=now, bell=bell)
+        place = Entry(claim, arrived=arrived, standing=WAITING, since=now, bell=bell)
         if place in self._admitted([*line, place]):
             return self._enter(claim, now=now)
         if claim.queues:
@@ -246,11 +317,11 @@ class Door:
             self.changed.append(place)
         return self._held(place, now=now)
 
-    def _admitted(self, line: list[Place]) -> list[Place]:
+    def _admitted(self, line: list[Entry]) -> list[Entry]:
         return admit(capacity=self.capacity, inside=self._inside(), line=line) if line else []
 
     def _enter(self, claim: Claim, *, now: float) -> Grant:
-        place = Place(
+        place = Entry(
             claim,
             arrived=self._next_arrival(),
             standing=HOLDING,
@@ -262,7 +333,7 @@ class Door:
         self.changed.append(place)
         return Grant(claim, place.token, claim.ttl)
 
-    def _token_for(self, place: Place, *, now: float) -> int:
+    def _token_for(self, place: Entry, *, now: float) -> int:
         if place.claim.party is not None:
             for one in self.places:
                 if (
@@ -270,7 +341,7 @@ class Door:
                     and one.claim.party == place.claim.party
                     and one.standing in (HOLDING, ADMITTED)
                 ):
-                    return one.token  # one hold, one token
+                    return one.token  # one owner's claims are one hold and share its token
         self.token = next_token(last=self.token, clock=now)
         return self.token
 
@@ -289,63 +360,64 @@ class Door:
                     self._turn_away(place.claim.client)
 
     def _turn_away(self, client: str) -> None:
-        # Its window ran out unanswered: the client is dead or frozen, and so are all its
-        # claims here. One by one they would stall the line for a window each.
+        # An admission window passed without an answer, so the client is dead or frozen and will not
+        # answer for its other claims here either. Admitted one by one, these would stall the line
+        # for a window each.
         for place in list(self.places):
             if place.claim.client == client and place.standing is WAITING:
                 self._drop(place)
                 self.woken.append(place)
 
-    def _fail(self, place: Place, *, at: float, now: float) -> None:
+    def _fail(self, place: Entry, *, at: float, now: float) -> None:
         closed_until = at
-        if place.standing is HOLDING:  # one that was only admitted harmed nothing
-            closed_until = max(at + place.claim.lock_delay, _least_end(place, now=now))
+        if place.standing is HOLDING:  # a claim that was only admitted did no harm
+            closed_until = max(at + place.claim.lock_delay, _min_hold_end(place, now=now))
         self._end(place, closed_until=closed_until, now=now)
 
-    def _end(self, place: Place, *, closed_until: float, now: float) -> None:
-        """Let a hold be over; its weight stays closed for a while if it has to."""
-        if closed_until > now and not self._party_stays(place):
+    def _end(self, place: Entry, *, closed_until: float, now: float) -> None:
+        """End a hold; its weight stays closed until `closed_until` if that is in the future."""
+        if closed_until > now and not self._owner_still_holds(place):
             place.standing = CLOSING
             place.until = closed_until
             self.changed.append(place)
         else:
             self._drop(place)
 
-    def _party_stays(self, place: Place) -> bool:
+    def _owner_still_holds(self, place: Entry) -> bool:
         return place.claim.party is not None and any(
             one is not place and one.claim.party == place.claim.party and one.standing is HOLDING
             for one in self.places
         )
 
-    def _bury(self, claim: Claim, *, now: float, standing: Standing) -> None:
-        until = now + max(claim.ttl, TOMBSTONE)
-        tomb = Place(claim, arrived=self._next_arrival(), standing=standing, until=until)
+    def _add_tombstone(self, claim: Claim, *, now: float, standing: EntryState) -> None:
+        until = now + max(claim.ttl, TOMBSTONE_SECONDS)
+        tomb = Entry(claim, arrived=self._next_arrival(), standing=standing, until=until)
         self.places.append(tomb)
         self.changed.append(tomb)
 
-    def _drop(self, place: Place) -> None:
+    def _drop(self, place: Entry) -> None:
         self.places.remove(place)
         self.dropped.append(place)
 
-    def _inside(self) -> list[Place]:
+    def _inside(self) -> list[Entry]:
         return [one for one in self.places if one.standing <= CLOSING]
 
-    def _held(self, place: Place, *, now: float) -> Held:
+    def _held(self, place: Entry, *, now: float) -> Held:
         number = None
         if place.claim.queues and place.standing is WAITING:
             number = 1 + self._waiting_before(place)
-        # At least once per window, so that a place which opens is seen even if the one who
-        # was admitted to it is dead: then nobody else would tell.
-        ends = [now + WINDOW, *(one.until for one in self._inside())]
+        # Ask again at least once per admission window, because if the claim that was admitted is
+        # dead, nothing else reports that its weight is free again.
+        ends = [now + ADMISSION_WINDOW_SECONDS, *(one.until for one in self._inside())]
         return Held(self._holders(now=now), number, min(ends) - now, self._closing(now=now))
 
-    def _waiting_before(self, place: Place) -> int:
+    def _waiting_before(self, place: Entry) -> int:
         return sum(one.standing is WAITING and one.arrived < place.arrived for one in self.places)
 
     def _holders(self, *, now: float) -> tuple[Holder, ...]:
         return tuple(self._holder(one, now=now) for one in self._holding())
 
-    def _holding(self) -> list[Place]:
+    def _holding(self) -> list[Entry]:
         return [one for one in self.places if one.standing in (HOLDING, ADMITTED)]
 
     def _closing(self, *, now: float) -> tuple[Closing, ...]:
@@ -355,7 +427,7 @@ class Door:
             if one.standing is CLOSING
         )
 
-    def _holder(self, place: Place, *, now: float) -> Holder:
+    def _holder(self, place: Entry, *, now: float) -> Holder:
         return Holder(
             owner=Owner.from_text(place.claim.owner),
             token=place.token,
@@ -365,22 +437,45 @@ class Door:
         )
 
 
-def _least_end(place: Place, *, now: float) -> float:
-    """Return until when the name stays closed even if the hold is over."""
-    # Held since a time to come: the store's clock was put back, and min_hold counts from here.
+def _min_hold_end(place: Entry, *, now: float) -> float:
+    """Return the time until which min_hold keeps the name closed, even if the hold has ended."""
+    # If `since` is in the future, the store's clock was set back, and min_hold counts from now.
     return min(place.since, now) + place.claim.min_hold
 
 
-def another_capacity(claim: Claim, *, in_use: int) -> ConfigurationError:
-    """Return the error of a claim whose name is in use with another capacity."""
+def capacity_conflict(claim: Claim, *, in_use: int) -> ConfigurationError:
+    """Return the error for a claim whose name is in use with another capacity."""
     return ConfigurationError(
-        f"{claim.name!r} is in use {_of_capacity(in_use)}; "
-        f"it cannot be used {_of_capacity(claim.capacity)} before all have left",
+        f"{claim.name!r} is in use {_capacity_text(in_use)}; "
+        f"it cannot be used {_capacity_text(claim.capacity)} before all have left",
         name=claim.name,
     )
 
 
-def _of_capacity(capacity: int) -> str:
+def _capacity_text(capacity: int) -> str:
     if capacity == ALL:
         return "as a read-write lock"
     return "as a lock (capacity 1)" if capacity == 1 else f"with capacity {capacity}"
+
+
+# Tombstones for claims that have ended although one of their requests may still be under way. The
+# caller passes the time.
+#
+# If all requests of a client pass through one object, that object can keep the client's tombstones.
+
+
+class Tombstones:
+    """Remembers for a while that a claim has ended, so that a late request for it gets nothing."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def bury(self, claim: Claim, *, now: float) -> None:
+        """Record that the claim has ended, and drop expired tombstones."""
+        self._until[claim.id] = now + max(claim.ttl, TOMBSTONE_SECONDS)
+        while self._until[oldest := next(iter(self._until))] <= now:
+            del self._until[oldest]
+
+    def has(self, claim: Claim, *, now: float) -> bool:
+        """Whether the claim has a tombstone that has not expired."""
+        return self._until.get(claim.id, 0.0) > now

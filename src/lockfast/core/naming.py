@@ -1,26 +1,82 @@
-"""Names of locks: any Unicode, compared byte by byte, never part of a command language."""
+"""Lock names, which are any Unicode text, compared byte by byte and never part of a command."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import string
-from typing import TYPE_CHECKING
+from types import FunctionType
+from typing import TYPE_CHECKING, Literal
 
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
-LONGEST = 512
+# Mistakes with decorators: a decorator without its call (`@locks.locked`), or on a generator.
+
+GeneratorKind = Literal["generator", "async generator"]
+
+
+def is_bare(given: object, *, caller: FrameType) -> bool:
+    """Whether the given function is the one that the caller is decorating.
+
+    A function that computes names is passed in the same way. But only a function being decorated is
+    defined in the caller's own code, around the line that the caller is executing.
+    """
+    function = inspect.unwrap(given) if callable(given) else given
+    if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
+        return False
+    code = function.__code__
+    last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+    # Compare by identity, because two functions with the same source on the same line compare
+    # equal.
+    is_written_there = any(code is one for one in caller.f_code.co_consts)
+    return is_written_there and code.co_firstlineno <= (caller.f_lineno or 0) <= last
+
+
+def locked_without_name(function: object) -> ConfigurationError:
+    """Return the error for a decorator without its call, with the right spelling."""
+    name = getattr(function, "__name__", "name")
+    return ConfigurationError(
+        f"locked needs a name: write @locks.locked({name!r}), or a name that the arguments "
+        "fill, as in 'order:{order_id}'"
+    )
+
+
+def generator_kind(function: Callable[..., object]) -> GeneratorKind | None:
+    """Return which kind of generator function it is, or None."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
+    for one in (function, call):
+        if inspect.isgeneratorfunction(one):
+            return "generator"
+        if inspect.isasyncgenfunction(one):
+            return "async generator"
+    return None
+
+
+def decorated_generator(name: str, kind: GeneratorKind) -> ConfigurationError:
+    """Return the error for a decorated generator, which no lock of either flavour can decorate."""
+    block = "with" if kind == "generator" else "async with"
+    client = "lockfast.Locks" if kind == "generator" else "lockfast.AsyncLocks"
+    article = "a" if kind == "generator" else "an"
+    return ConfigurationError(
+        f"{name} is {article} {kind}: its body runs after the call has returned, so no lock can "
+        f"decorate it. Write `{block} locks.lock(...):` inside it, with a client of {client}, or "
+        "decorate a function that returns all items at once"
+    )
+
+
+NAME_MAX_BYTES = 512
 _NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _FIELD = re.compile(r"\{[A-Za-z_]\w*(?:\.\w+|\[\w+\])*(?:![rsa])?(?::[^{}]*)?\}")
 
 
 def checked_name(name: str) -> str:
-    """Return the name as it is, or refuse it: no normalisation, no case folding."""
-    # The common case in one comparison: a character is at most four bytes.
-    if name.__class__ is str and 0 < len(name) <= LONGEST // 4 and name.isascii():
+    """Return the name, without normalisation or case folding; raise if it is not valid."""
+    # The common case avoids encoding the name, since a character has at most four bytes.
+    if name.__class__ is str and 0 < len(name) <= NAME_MAX_BYTES // 4 and name.isascii():
         return name
     if not isinstance(name, str):
         raise TypeError(f"the name of a lock is a str, not {type(name).__name__}")
@@ -31,29 +87,30 @@ def checked_name(name: str) -> str:
     except UnicodeEncodeError as error:
         message = f"the name {name!r} holds a lone surrogate and has no UTF-8 form"
         raise ConfigurationError(message) from error
-    if size > LONGEST:
+    if size > NAME_MAX_BYTES:
         raise ConfigurationError(
-            f"the name {name[:40]!r}… has {size} bytes of UTF-8; at most {LONGEST} are accepted"
+            f"the name {name[:40]!r}… has {size} bytes of UTF-8; "
+            f"at most {NAME_MAX_BYTES} are accepted"
         )
     return name
 
 
 def unfilled_field(name: str) -> str | None:
-    """Return the first `{field}` in the name, as an f-string without its `f` leaves it.
+    """Return the first `{field}` in the name, as an f-string that lost its `f` leaves it.
 
-    A name that is nothing else counts as filled: a Redis hash tag looks the same.
+    A name that is only a field counts as filled, because a Redis hash tag looks the same.
     """
     found = _FIELD.search(name)
     return None if found is None or found[0] == name else found[0]
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return what names may begin with: nothing, or what could be a name."""
+    """Return a prefix of names; raise unless it is empty or itself a valid name."""
     return prefix if prefix == "" else checked_name(prefix)
 
 
 def checked_namespace(namespace: str) -> str:
-    """Return the namespace, or refuse it: it stands inside keys, so it is kept plain."""
+    """Return the namespace, which must be plain text because it becomes part of keys."""
     if not isinstance(namespace, str):
         raise TypeError(f"the namespace is a str, not {type(namespace).__name__}")
     if not _NAMESPACE.fullmatch(namespace):
@@ -66,23 +123,23 @@ def checked_namespace(namespace: str) -> str:
 def storage_key(namespace: str, name: str) -> bytes:
     """Return the bytes under which a record store keeps the name.
 
-    A namespace never holds a zero byte, so no two pairs share a key.
+    A namespace never contains a zero byte, so no two pairs share a key.
     """
     return f"{namespace}\0{name}".encode()
 
 
 def name_of(key: bytes) -> str:
-    """Return the name that `storage_key` hid in the key."""
+    """Return the name that `storage_key` put into the key."""
     return key.partition(b"\0")[2].decode()
 
 
 def name_for_call(
     template: str | Callable[..., str], function: Callable[..., object]
 ) -> Callable[..., str]:
-    """Return what computes the lock's name from the arguments of a call of `function`.
+    """Return a function that computes the lock's name from the arguments of a call.
 
-    A template such as "order:{order_id}" is filled with the call's arguments by name,
-    defaults included; unknown fields are refused when the function is decorated.
+    A template such as "order:{order_id}" is filled with the call's arguments by name, defaults
+    included; unknown fields are refused when the function is decorated.
     """
     if callable(template):
         return template

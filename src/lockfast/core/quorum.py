@@ -1,8 +1,8 @@
-"""What the answers of N independent nodes mean together: tally, validity, token.
+"""Combine the replies of N independent nodes into a verdict, a validity and a token.
 
-No node speaks for the others. What a majority granted is held, because two majorities share a
-node, and that node has one holder. A node that does not count (it may have forgotten what it
-granted) neither grants nor refuses, whatever it answers.
+No node decides for the others. A claim that a majority granted holds, because any two majorities
+share a node, and that node has one holder. A node that may have forgotten what it granted is not
+counted, so it neither grants nor refuses, whatever it replies.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lockfast.core.trust import trusted_until
+from lockfast.core.renewal import trusted_until
 from lockfast.model import Renewal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NODE_TIMEOUT, TIMEOUTS_PER_TTL = 0.05, 20
-"""A node is waited for this long, and for no more than this part of the ttl."""
+NODE_TIMEOUT_SECONDS, TIMEOUTS_PER_TTL = 0.05, 20
+"""Timeout for one node, in seconds, and how many times a node's timeout must fit into the ttl."""
 
-MOST_AHEAD = 10.0
-"""A floor further ahead of a node's clock than this is ignored there: a client that is wrong
-about the clocks must not push the tokens away from them."""
+TOKEN_MAX_LEAD = 10.0
+"""A node ignores a floor that is further ahead of its clock than this, in seconds. Otherwise a
+client that is wrong about the clocks could push the tokens away from them."""
 
 
 def majority(nodes: int) -> int:
@@ -31,40 +31,41 @@ def majority(nodes: int) -> int:
     return nodes // 2 + 1
 
 
-def may_pass_over(*, of_nodes: int, agreeing: int, nodes: int) -> bool:
-    """Whether a node with other terms can count as away; `of_nodes` is their number by its terms.
+def may_ignore_node(*, of_nodes: int, agreeing: int, nodes: int) -> bool:
+    """Whether a node with other terms may be ignored; `of_nodes` is the node count in its terms.
 
-    Its clients need a majority of those, and we one of ours. Only a node that agrees with us is
-    known not to be theirs: all others may be, also nodes that we do not name. So a majority of
-    theirs must not fit beside the nodes that agree with us.
+    Clients that use the node's terms need a majority of `of_nodes` nodes, and we need a majority of
+    ours. Only a node that agrees with us is known not to count for those clients. Every other node
+    may count for them, including nodes that we do not name. So their majority must not fit beside
+    the nodes that agree with us.
     """
     return max(nodes, of_nodes) - agreeing < majority(of_nodes)
 
 
-def enough_to_end(nodes: int) -> int:
-    """Return on how many nodes a claim must be ended so that it holds no majority of them.
+def nodes_to_end(nodes: int) -> int:
+    """Return the number of nodes that must end a claim so that no majority of nodes still holds it.
 
-    As many have to teach a node that forgot: of whichever majority gave a token, one is among
-    them that remembers it.
+    The same number of nodes is needed to bring a node that forgot its grants up to date, because
+    whichever majority granted a token, one of these nodes remembers it.
     """
     return nodes - majority(nodes) + 1
 
 
 def node_timeout(ttl: float) -> float:
-    """Return how long one node is waited for, far below the ttl."""
-    return min(NODE_TIMEOUT, ttl / TIMEOUTS_PER_TTL)
+    """Return the timeout for one node, far below the ttl."""
+    return min(NODE_TIMEOUT_SECONDS, ttl / TIMEOUTS_PER_TTL)
 
 
 def validity(*, ttl: float, elapsed: float) -> float:
-    """Return for how long a grant can still be relied on, so long after it was asked for."""
+    """Return how long a grant remains valid, `elapsed` seconds after it was requested."""
     return trusted_until(sent_at=0.0, ttl=ttl) - elapsed
 
 
 # -- the tally ---------------------------------------------------------------------------
 
 
-class Standing(enum.Enum):
-    """How one node stands to a request. OVERDUE has not answered for longer than it should."""
+class NodeVote(enum.Enum):
+    """One node's answer to a request; OVERDUE means that it has not replied within its timeout."""
 
     GRANTED = enum.auto()
     REFUSED = enum.auto()
@@ -75,7 +76,7 @@ class Standing(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """What all of them mean together; OPEN while it still depends on who answers next."""
+    """The combined result; OPEN while it still depends on further replies."""
 
     OPEN = enum.auto()
     GRANTED = enum.auto()
@@ -83,32 +84,33 @@ class Verdict(enum.Enum):
     UNREACHABLE = enum.auto()
 
 
-def verdict(standings: Sequence[Standing], *, is_time_up: bool = False) -> Verdict:
-    """Return what is known by now.
+def verdict(votes: Sequence[NodeVote], *, is_time_up: bool = False) -> Verdict:
+    """Return the result so far.
 
-    A node that is overdue is waited for only where the others are no majority without it: a
-    hung node must not delay each refusal. When the time is up nobody is waited for.
+    An overdue node is waited for only if the others are no majority without it, because a hung node
+    must not delay every refusal. When the time is up, no node is waited for.
     """
-    needed = majority(len(standings))
-    granted = standings.count(Standing.GRANTED)
+    needed = majority(len(votes))
+    granted = votes.count(NodeVote.GRANTED)
     if granted >= needed:
         return Verdict.GRANTED
-    refused, waiting = standings.count(Standing.REFUSED), standings.count(Standing.WAITING)
+    refused, waiting = votes.count(NodeVote.REFUSED), votes.count(NodeVote.WAITING)
     if granted + refused + waiting < needed:
-        waiting += standings.count(Standing.OVERDUE)
+        waiting += votes.count(NodeVote.OVERDUE)
     if not is_time_up and waiting and granted + waiting >= needed:
         return Verdict.OPEN
     if granted + refused >= needed:
         return Verdict.REFUSED
     if not is_time_up and granted + refused + waiting >= needed:
-        return Verdict.OPEN  # refused or out of reach: who answers next tells
+        return Verdict.OPEN  # the next reply decides between refused and unreachable
     return Verdict.UNREACHABLE
 
 
 def renewal(outcomes: Sequence[Renewal]) -> Renewal:
-    """Return what became of a renewal, from what became of it on each node.
+    """Return the outcome of a renewal, from its outcome on each node.
 
-    RENEWED by a majority alone; over as soon as no majority is left that could hold it.
+    A lease is RENEWED only if a majority renewed it. It is lost or broken as soon as no majority is
+    left that could still hold it.
     """
     count = Counter(outcomes)
     needed = majority(len(outcomes))
@@ -123,36 +125,39 @@ def renewal(outcomes: Sequence[Renewal]) -> Renewal:
 
 
 @dataclass(frozen=True, slots=True)
-class Allotted:
-    """The token of one hold, by what each node gave for it.
+class AgreedToken:
+    """The token of one hold, derived from the tokens that the nodes granted for it.
 
-    Where it is not settled, a majority does not know it yet: it may be used only once a majority
-    was raised to it. Else the next holder could get the same one, or a smaller.
+    Unless the token is settled, no majority has stored it yet, so it may be used only after a
+    majority has been raised to it. Otherwise the next holder could get the same token, or a smaller
+    one.
     """
 
     token: int
     is_settled: bool
 
 
-def allotted(tokens: Sequence[int], *, nodes: int) -> Allotted:
-    """Return the token that these answers give.
+def allotted(tokens: Sequence[int], *, nodes: int) -> AgreedToken:
+    """Return the token that these replies yield.
 
-    One that a majority gave exactly is stored on a majority already; only one can be. It is also
-    what a repeated request finds of a hold whose token was raised.
+    A token that a majority granted exactly is already stored on a majority, and there can be only
+    one. For a hold whose token was raised, a repeated request finds the raised token in the same
+    way.
     """
     needed = majority(nodes)
     for token in tokens:
         if tokens.count(token) >= needed:
-            return Allotted(token, is_settled=True)
-    return Allotted(max(tokens), is_settled=False)
+            return AgreedToken(token, is_settled=True)
+    return AgreedToken(max(tokens), is_settled=False)
 
 
 def may_agree(tokens: Sequence[int], *, nodes: int, waiting: int) -> bool:
-    """Whether these answers settle no token, and those still waited for could.
+    """Whether these replies settle no token, but outstanding replies could.
 
-    Nodes that grant a claim after a majority did give it larger tokens of their own. Who asks
-    for it again may hear those first: raising the largest would change the token of a lease that
-    is in use. In whichever order they answer, the token that a majority gave is found.
+    A node that grants a claim after a majority already has gives the claim a larger token of its
+    own. A repeated request may receive such larger tokens first. If it then raised the nodes to the
+    largest token, it would change the token of a lease in use. With this check, the majority's
+    token is found in whatever order the nodes reply.
     """
     most = max(map(tokens.count, tokens))
     return most < majority(nodes) <= most + waiting
@@ -160,30 +165,31 @@ def may_agree(tokens: Sequence[int], *, nodes: int, waiting: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a client tells the nodes so that all of them give the same token.
+    """The lower bound that a client sends to the nodes so that all grant the same token.
 
-    `ahead` is by how much the clock of the node furthest ahead is ahead of ours, in seconds;
-    `margin` is what is added for the requests of others, and for the way. Nothing rests on
-    either being right: a wrong one costs a second round.
+    `ahead` is how far the fastest node's clock is ahead of ours, in seconds; `margin` is added for
+    the requests of other clients and for the network delay. Correctness depends on neither value; a
+    wrong one only costs a second round.
     """
 
     ahead: float | None = None
     margin: float = 0.002
 
     def at(self, now: float) -> float:
-        """Return the smallest token to be given now, in seconds; 0 while no clock is known."""
+        """Return the smallest token to grant now, in seconds; 0 while no clock is known."""
         return 0.0 if self.ahead is None else now + self.ahead + self.margin
 
     def after(
         self, *, ahead: float, tokens: Sequence[float], asked: float, is_settled: bool
     ) -> Floor:
-        """Return what to tell next, after such tokens were given where `asked` was told.
+        """Return the next floor, after the floor `asked` was sent and these tokens were granted.
 
-        The margin grows by more than what was short, and shrinks slowly while it is enough.
+        The margin grows by more than the shortfall, and shrinks slowly while it is enough.
         """
         if is_settled or not asked:
             return replace(self, ahead=ahead, margin=max(0.0005, self.margin * 0.999))
         short = max(tokens) - asked
-        # One that is as far ahead as nodes ignore is a clock, not a margin.
-        margin = self.margin + 1.5 * short if 0 < short < MOST_AHEAD / 2 else self.margin
-        return replace(self, ahead=ahead, margin=min(margin, MOST_AHEAD / 2))
+        # A shortfall of at least half the lead that nodes ignore comes from a clock, not from a
+        # small margin.
+        margin = self.margin + 1.5 * short if 0 < short < TOKEN_MAX_LEAD / 2 else self.margin
+        return replace(self, ahead=ahead, margin=min(margin, TOKEN_MAX_LEAD / 2))

@@ -1,86 +1,141 @@
-"""Which shard is asked, when the others are looked at, and when a line is left for another.
+"""Which shard to try, when to look at the others, and when to leave one line for another.
 
-Whoever finds its shard held stands in line there, and looks at the others: at once, then less and
-less often. Not at once where the last look found somebody everywhere, or the line let the last one
-in before it would have looked again: there a look costs more than it finds. A shard that nobody is
-at is tried; the place in line is kept meanwhile. A line that stands still while another moves on at
-each look is left for that one: a holder may hang.
+A caller whose shard is held joins the line there and looks at the other shards, at once and then
+less and less often. The first look is delayed if the previous one found every shard occupied, or if
+the previous caller was admitted before its next look was due, because a look then costs more than
+it finds. A vacant shard is tried while the place in line is kept. If a line does not move while
+another moves at every look, the caller leaves its line for the other, because the holder at the
+first may hang.
 """
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockfast.core.naming import checked_name
+from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.model import Crowd
 
-FIRST_LOOK = 0.05
-"""After so many seconds in line the others are looked at once more; then after twice as many."""
+FIRST_SHARD_LOOK_SECONDS = 0.05
+"""First pause between two looks at the other shards, in seconds; it doubles with each look."""
 
-RARELY = 1.0
-"""At least so often they are: until then a shard may be free that nobody has noticed."""
+SHARD_LOOK_SECONDS = 1.0
+"""Longest pause between two looks, in seconds. A free shard may go unnoticed for this long."""
 
-PATIENCE = 5
-"""At so many looks, one after the other, another line has moved and ours has not."""
+SHARD_LOOKS_BEFORE_SWITCH = 5
+"""Number of looks in a row at which another line moved and ours did not, before we leave ours."""
 
 
-class Elsewhere(Exception):
-    """Another shard is ours, or its line is to be joined; nobody outside ever sees it."""
+class MoveToShard(Exception):
+    """Another shard was granted to us, or its line should be joined; raised only internally."""
 
 
 def shard_name(name: str, shard: int) -> str:
-    """Return the name of a shard's lock, as `stock#3`."""
+    """Return the name of a shard's lock, such as `stock#3`."""
     return checked_name(f"{name}#{shard}")
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What one who stands in line at a shard, `own`, has seen of them all."""
+    """What a caller in line at the shard `own` has seen of all shards."""
 
     own: int
     crowds: tuple[Crowd, ...] = ()
     looks: int = 0
     streaks: tuple[int, ...] = ()
-    """Of each, at how many looks in a row it has moved while ours stood still."""
-    is_put_off: bool = False
-    """Whether the first look comes after a while, see above."""
+    """For each shard, the number of looks in a row at which its line had moved and ours had not."""
+    is_delayed: bool = False
+    """Whether the first look is delayed; the module docstring says when."""
 
     @property
     def next_in(self) -> float:
-        """After how many seconds to look again."""
+        """The pause before the next look, in seconds."""
         if not self.looks:
-            return FIRST_LOOK if self.is_put_off else 0.0
-        return min(FIRST_LOOK * 2.0 ** min(self.looks - 1, 10), RARELY)
+            return FIRST_SHARD_LOOK_SECONDS if self.is_delayed else 0.0
+        return min(FIRST_SHARD_LOOK_SECONDS * 2.0 ** min(self.looks - 1, 10), SHARD_LOOK_SECONDS)
 
     def after(self, crowds: Sequence[Crowd]) -> Outlook:
-        """Return what is known after a further look."""
+        """Return the outlook after another look."""
         streaks = [0] * len(crowds)
         if self.crowds and not self._has_moved(self.own, crowds):
             streaks = [
                 self.streaks[one] + 1 if self._has_moved(one, crowds) else 0
                 for one in range(len(crowds))
             ]
-        return Outlook(self.own, tuple(crowds), self.looks + 1, tuple(streaks), self.is_put_off)
+        return Outlook(self.own, tuple(crowds), self.looks + 1, tuple(streaks), self.is_delayed)
 
     def _has_moved(self, shard: int, now: Sequence[Crowd]) -> bool:
         return self.crowds[shard].last_token != now[shard].last_token
 
     def vacant(self) -> list[int]:
-        """Return the shards that nobody was at, beginning after our own: each has its turn."""
+        """Return the vacant shards, starting after our own so that each gets its turn."""
         count = len(self.crowds)
         order = [(self.own + step) % count for step in range(1, count)]
         return [one for one in order if not self.crowds[one].number]
 
     def is_crowded(self) -> bool:
-        """Whether somebody is everywhere, as far as was seen."""
+        """Whether every shard was occupied at the last look."""
         return all(one.number for one in self.crowds)
 
-    def livelier(self) -> int | None:
-        """Return the shard whose line is to be joined instead of ours, if there is one."""
-        lively = [one for one, streak in enumerate(self.streaks) if streak >= PATIENCE]
+    def faster_shard(self) -> int | None:
+        """Return the shard whose line to join instead of ours, if there is one."""
+        lively = [
+            one for one, streak in enumerate(self.streaks) if streak >= SHARD_LOOKS_BEFORE_SWITCH
+        ]
         return min(lively, key=lambda one: self.crowds[one].number, default=None)
+
+
+# The stripe of a key is the same in every process and on every machine, and never changes.
+#
+# Two keys may share a stripe, so a stripe can only exclude more than was requested. This allows a
+# number and the text of its digits to be one key. If one program has an id from a URL and another
+# has it from a database, both must use the same lock.
+
+KEY_INT_LIMIT = 2**512
+"""Limit for an int key. A larger int is no sensible key, and converting it to digits takes long."""
+
+
+def stripe_name(name: str, key: object, *, stripes: int) -> str:
+    """Return the name of the lock that guards the key, such as `user#17/64`."""
+    return checked_name(f"{checked_name(name)}#{stripe_of(key, stripes=stripes)}/{stripes}")
+
+
+def stripe_of(key: object, *, stripes: int) -> int:
+    """Return the stripe: BLAKE2b of the key, 8 bytes, big-endian, modulo the number of stripes."""
+    digest = hashlib.blake2b(_data(key), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % stripes
+
+
+def _data(key: object) -> bytes:
+    if isinstance(key, tuple):
+        # Include the lengths, because otherwise ("ab", "c") and ("a", "bc") would always share a
+        # stripe.
+        parts = [_data(one) for one in key]
+        return b"".join(b"%d:%b" % (len(one), one) for one in parts)
+    if isinstance(key, str):
+        try:
+            return str.encode(key)
+        except UnicodeEncodeError as error:
+            message = f"the key {key!r} holds a lone surrogate and has no UTF-8 form"
+            raise ConfigurationError(message) from error
+    if isinstance(key, bytes):
+        return bytes(key)
+    if isinstance(key, int) and not isinstance(key, bool):
+        if abs(key) >= KEY_INT_LIMIT:
+            raise ConfigurationError("a key that is an int has at most 512 bits")
+        return b"%d" % key
+    if isinstance(key, uuid.UUID):
+        return str(key).encode()
+    # Do not fall back on hash() or repr(), which differ between processes, or between versions of a
+    # class.
+    raise TypeError(
+        f"a key is a str, an int, bytes, a UUID or a tuple of these, not {type(key).__name__}: "
+        "give what identifies it, in one of them"
+    )

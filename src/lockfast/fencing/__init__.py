@@ -1,8 +1,8 @@
-"""Guards: what a resource does so that a holder who comes too late can do no harm.
+"""Guards: how a resource keeps a late holder from doing harm.
 
-A lock cannot stop a process that slept past the end of its lease; the resource can, if it
-remembers the largest token that it has seen. Each guard takes an exclusive lease, looks at it
-locally first, and then lets the resource compare and write in one step.
+A lock cannot stop a process that slept past the end of its lease. The resource can, if it remembers
+the largest token that it has seen. Each guard takes an exclusive lease, checks it locally first,
+and then lets the resource compare and write in one step.
 """
 
 import importlib
@@ -18,20 +18,19 @@ if TYPE_CHECKING:
     from lockfast.fencing._async.sql import fenced_update as async_fenced_update
     from lockfast.fencing._async.sql import fenced_upsert as async_fenced_upsert
     from lockfast.fencing._async.sql import seal as async_seal
-    from lockfast.fencing.asgi import FencingMiddleware
+    from lockfast.fencing.asgi import FencingMiddleware, Marks, MemoryMarks, RedisMarks, SqlMarks
     from lockfast.fencing.file import FencedFile
-    from lockfast.fencing.marks import Marks, MemoryMarks, RedisMarks, SqlMarks
 
-# Imported when they are first asked for: what a program does not use it need not pay for, and
-# files are locked in a way that not every system has.
+# These are imported on first use, because a program should not pay for what it does not use, and
+# not every system has the file locks that `FencedFile` needs.
 _LATER = {
     "AsyncRedisGuard": ("_async.redis", "AsyncRedisGuard"),
     "FencedFile": ("file", "FencedFile"),
     "FencingMiddleware": ("asgi", "FencingMiddleware"),
-    "Marks": ("marks", "Marks"),
-    "MemoryMarks": ("marks", "MemoryMarks"),
-    "RedisMarks": ("marks", "RedisMarks"),
-    "SqlMarks": ("marks", "SqlMarks"),
+    "Marks": ("asgi", "Marks"),
+    "MemoryMarks": ("asgi", "MemoryMarks"),
+    "RedisMarks": ("asgi", "RedisMarks"),
+    "SqlMarks": ("asgi", "SqlMarks"),
     "async_fenced_update": ("_async.sql", "fenced_update"),
     "async_fenced_upsert": ("_async.sql", "fenced_upsert"),
     "async_seal": ("_async.sql", "seal"),

@@ -1,11 +1,110 @@
-"""A middleware that lets no late holder's request reach an ASGI application."""
+"""A middleware that keeps the requests of late holders from an ASGI application."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from lockfast.errors import ConfigurationError, StaleToken
+from lockfast.fencing._async.redis import AsyncRedisGuard
+from lockfast.fencing._async.sql import fenced_upsert as async_fenced_upsert
+from lockfast.fencing._sync.sql import fenced_upsert
 from lockfast.fencing.headers import Problem, missing, read_headers, stale_request
-from lockfast.fencing.marks import Marks, MemoryMarks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from lockfast.dbapi.statements import Table
+
+    Opening: TypeAlias = AbstractContextManager[Any] | AbstractAsyncContextManager[Any]
+
+
+# Where an HTTP server keeps the largest token of each name.
+#
+# A store of marks has one operation: `raise_to(name, token)` raises the mark of a name to the token
+# if that is larger, in one step, and returns the resulting mark. A smaller token changes nothing.
+
+
+class Marks(Protocol):
+    """A store of marks."""
+
+    async def raise_to(self, name: str, token: int) -> int:
+        """Return the mark of the name: the token, or a larger token that was there before."""
+
+
+class MemoryMarks:
+    """Marks in the memory of one process, for a single server process and for tests.
+
+    After a restart the first token of a name is accepted, however late it is. The object keeps one
+    number for each name that was ever sent.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[str, int] = {}
+
+    async def raise_to(self, name: str, token: int) -> int:
+        """Return the mark; nothing is awaited, so no other request can come in between."""
+        mark = self._marks[name] = max(token, self._marks.get(name, 0))
+        return mark
+
+
+class SqlMarks:
+    """Marks in a table of your database with a unique column `name` and a BIGINT `fence`.
+
+    `connect` is called for each request and returns a context manager that yields a connection,
+    commits on exit and gives the connection back, such as an engine's `begin` or a pool's
+    `connection`. A blocking context manager is entered, used and left in a thread. So a sqlite3
+    connection has to be opened on entry, by a function with `@contextmanager` that also closes it.
+    The name column has to compare byte by byte, so on MySQL give it a binary collation.
+    """
+
+    def __init__(self, connect: Callable[[], Opening], *, table: Table = "lockfast_marks") -> None:
+        self._connect = connect
+        self._table = table
+
+    async def raise_to(self, name: str, token: int) -> int:
+        write: tuple[Any, ...] = (self._table, {"name": name}, (name, token), {})
+        opening = self._connect()
+        try:
+            if isinstance(opening, AbstractAsyncContextManager):
+                async with opening as connection:
+                    await async_fenced_upsert(connection, *write)
+            else:
+                await asyncio.to_thread(partial(_write, opening, *write))
+        except StaleToken as error:
+            return error.seen
+        return token
+
+
+def _write(opening: AbstractContextManager[Any], *write: Any) -> None:  # noqa: ANN401 - passed on
+    with opening as connection:
+        fenced_upsert(connection, *write)
+
+
+class RedisMarks:
+    """Marks in Redis, one key per name: `prefix` and the name; `client` is from redis.asyncio.
+
+    They are as reliable as that server; see RedisGuard.
+    """
+
+    def __init__(self, client: Any, *, prefix: str = "lockfast:mark:") -> None:  # noqa: ANN401 - not installed with us
+        if not isinstance(prefix, str):
+            raise ConfigurationError("prefix is the beginning of a key, a str")
+        self._client = client
+        self._prefix = prefix
+        # Constructing a guard refuses anything but a client, before the first request.
+        AsyncRedisGuard(client, prefix)
+
+    async def raise_to(self, name: str, token: int) -> int:
+        try:
+            await AsyncRedisGuard(self._client, self._prefix + name).seal((name, token))
+        except StaleToken as error:
+            return error.seen
+        return token
+
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -16,26 +115,27 @@ if TYPE_CHECKING:
     Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""They change nothing, by the rules of HTTP."""
+"""Methods that change nothing, by the rules of HTTP."""
 
-KEY = "lockfast.fencing"
-"""Where the application finds in its scope what was presented, to pass it on to another guard."""
+SCOPE_KEY = "lockfast.fencing"
+"""The key in the scope under which the application finds the presented name and token, to pass them
+on to another guard."""
 
 
 class FencingMiddleware:
-    """Answers a request with a late token itself: 412; one without a token: 428; malformed: 400.
+    """Refuses bad requests itself: 412 for a late token, 428 without a token, 400 if malformed.
 
     `marks` keeps the largest token of each name: MemoryMarks for one process, SqlMarks or
-    RedisMarks for several. `lock_for(scope)` says which lock a request needs; another one is
-    answered by 428, and None lets the request pass. Without it, every request that changes
-    something needs some lock, whose name the client chooses.
+    RedisMarks for several. `lock_for(scope)` returns the name of the lock that a request needs. A
+    request with another lock gets 428, and if `lock_for` returns None the request passes. Without
+    `lock_for`, every request that changes something needs some lock, whose name the client chooses.
 
-    It looks when a request arrives. It does not stop one that was let in, and stands still in
-    the application while a later holder's overtakes it: pass `scope["lockfast.fencing"]` on to
-    the guard of the row or the key where that could be. Nor does it know who asks: whoever may
-    send a request may send a token, also one that shuts all others out. Requests that are safe
-    (GET, HEAD, OPTIONS, TRACE) and WebSockets pass. If the marks cannot be reached, the error is
-    raised and nothing reaches the application.
+    The check is made when a request arrives. It does not stop a request that was let in and is
+    paused in the application while a later holder's request overtakes it. Where that can happen,
+    pass `scope["lockfast.fencing"]` on to the guard of the row or the key. The middleware does not
+    authenticate: every client that may send a request may send a token, even a token that shuts all
+    others out. Safe requests (GET, HEAD, OPTIONS, TRACE) and WebSockets pass. If the marks cannot
+    be reached, the error is raised and nothing reaches the application.
     """
 
     def __init__(
@@ -69,7 +169,7 @@ class FencingMiddleware:
         mark = await self._marks.raise_to(who.name, who.token)
         if mark > who.token:
             raise stale_request(who, mark)
-        scope[KEY] = who
+        scope[SCOPE_KEY] = who
 
 
 async def _answer(problem: Problem, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""A file on one machine that refuses a late holder: the token stands in a file beside it."""
+"""A file on one machine that refuses a late holder; the token is kept in a file beside it."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockfast.errors import BackendUnavailable, ConfigurationError
-from lockfast.fencing.presenting import Presented, shown
-from lockfast.fencing.staleness import stale
+from lockfast.fencing.presenting import Presented, shown, stale
 from lockfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import BufferedRandom
 
-    from lockfast.core.sequencing import Sequencer
+    from lockfast.core.lease_text import Sequencer
 
-DIGITS = 16
-"""As many as the largest token has: a mark is always of one length, and written at once."""
+TOKEN_DIGITS = 16
+"""Number of digits of the largest token. Every mark has this length, and is written in one call."""
 
 DRAFT = ".draft"
-"""How the name of a content ends that is yet to be put in place."""
+"""Suffix of a file whose content is yet to be put in place."""
 
-LOOK_AGAIN = 0.005
+LOCK_POLL_SECONDS = 0.005
 
-_BINARY = getattr(os, "O_BINARY", 0)  # else Windows writes another end of a line
+_BINARY = getattr(os, "O_BINARY", 0)  # without this flag, Windows changes line endings
 
 
 class FencedFile:
     """A file that is replaced as a whole, unless a later holder's token was seen.
 
-    The mark is in `path` + ".fence", which is never deleted: without it every token is
-    accepted. What is written is on the disk when `write` returns, and at every moment a reader
-    finds the old content or the new. It blocks: in asyncio call it by `asyncio.to_thread`.
+    The mark is in `path` + ".fence", which is never deleted, because without it every token is
+    accepted. The content is on disk when `write` returns, and at every moment a reader finds either
+    the old content or the new. The methods block, so in asyncio call them with `asyncio.to_thread`.
 
-    It does not stop a late write that comes before the next holder's first: let each holder
-    `seal` before it reads. It says nothing of those who write to the path without it, and
-    nothing across machines: `flock` on a network file system is another promise. A process
-    that is frozen in the few system calls between check and replacement keeps others out
-    until it runs again (BackendUnavailable after `timeout` seconds), and does no harm then.
-    What a killed writer has left beside the path (`.NAME.….draft`) is removed by a later one.
+    The guard does not stop a late write that arrives before the next holder's first, so let each
+    holder `seal` before it reads. It does not cover processes that write to the path directly. It
+    does not work across machines, because `flock` on a network file system promises something else.
+    A process that is frozen in the few system calls between check and replacement blocks others
+    until it runs again (BackendUnavailable after `timeout` seconds), and does no harm then. Files
+    that a killed writer has left beside the path (`.NAME.….draft`) are removed by a later writer.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
-        # A link stays one: what it leads to is replaced.
+        # A symbolic link stays a link, and its target is replaced.
         self.path: Path = Path(os.path.realpath(path))
         self._mark = self.path.with_name(f"{self.path.name}.fence")
         self._timeout = timeout
-        self._is_swept = False  # once for each object: the directory may have many other files
+        self._is_swept = False  # sweep once per object, as the directory may have many other files
 
     def write(self, lease: Presented, content: bytes) -> None:
         """Replace the content, or raise StaleToken and change nothing."""
         if not isinstance(content, bytes | bytearray | memoryview):
             raise TypeError(f"content is bytes, not {type(content).__name__}")
         who = shown(lease)
-        # All that takes long comes before the mark is locked.
+        # Everything that takes long comes before the mark is locked.
         left = [] if self._is_swept else self._drafts()
         with self._draft(content) as draft, self._locked() as mark:
             self._raise(mark, who)
-            # Under the mark's lock, as the sweep: from here on it looks like a dead writer's.
+            # Closing unlocks the draft, so it now looks like a dead writer's. That is safe here,
+            # because the sweep needs the mark's lock too.
             draft.close()
             Path(draft.name).replace(self.path)
             here.sync_directory(self.path.parent)
@@ -72,7 +72,7 @@ class FencedFile:
             self._is_swept = True
 
     def seal(self, lease: Presented) -> None:
-        """Raise the mark and write nothing else, before the first read.
+        """Raise the mark and write nothing else; call it before the first read.
 
         From then on an earlier holder's late write is refused.
         """
@@ -82,9 +82,10 @@ class FencedFile:
 
     @contextmanager
     def _draft(self, content: bytes) -> Iterator[BufferedRandom]:
-        """Give a file with the content, which stands beside the path and is locked.
+        """Yield a locked file beside the path, with the content.
 
-        The lock says that its writer lives: what a killed one has left is swept by a later one.
+        The lock shows that the draft's writer is alive; drafts of killed writers are swept by a
+        later one.
         """
         draft = self._locked_draft()
         try:
@@ -103,10 +104,11 @@ class FencedFile:
         while True:
             number, name = tempfile.mkstemp(prefix=prefix, suffix=DRAFT, dir=directory)
             os.close(number)
-            # By its name: that of a file that is opened by a number is the number.
-            with suppress(FileNotFoundError):  # swept before it was locked: another one
-                draft = open(name, "r+b")  # noqa: SIM115, PTH123 - closed by who asked for it
-                if here.try_lock_alone(draft) and _is_at(draft.fileno(), Path(name)):
+            # Open the draft by name, because the `name` of a file opened from a descriptor is a
+            # number. If the draft was swept before it was locked, try again.
+            with suppress(FileNotFoundError):
+                draft = open(name, "r+b")  # noqa: SIM115, PTH123 - closed by the caller
+                if here.try_lock_exclusive(draft) and _is_at(draft.fileno(), Path(name)):
                     return draft
                 draft.close()
 
@@ -114,7 +116,7 @@ class FencedFile:
         try:
             return stat.S_IMODE(self.path.stat().st_mode)
         except FileNotFoundError:
-            return here.usual_mode()
+            return here.default_file_mode()
 
     def _drafts(self) -> list[Path]:
         """Return the drafts of all writers, dead and alive."""
@@ -122,7 +124,7 @@ class FencedFile:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Give the mark's file, which nobody else may touch meanwhile."""
+        """Yield the mark's file, locked against all others."""
         deadline = time.monotonic() + self._timeout
         while True:
             mark = os.open(self._mark, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
@@ -132,29 +134,31 @@ class FencedFile:
                     yield mark
                     return
             finally:
-                # Said, not only closed: a child that another thread forks has it open as well.
+                # Unlock the mark explicitly. Closing it is not enough, because a child that another
+                # thread forks has it open too.
                 here.unlock(mark)
                 os.close(mark)
 
     def _lock(self, mark: int, deadline: float) -> None:
-        # Not by a call that waits: whoever has it may be frozen, and nobody would be told.
-        while not here.try_lock_alone(mark):
+        # This must not be a blocking call, because the process that has the lock may be frozen, and
+        # we would wait without an error.
+        while not here.try_lock_exclusive(mark):
             if time.monotonic() >= deadline:
                 raise BackendUnavailable(
                     f"{self._mark}: another process has locked it for {self._timeout} s; is it "
                     "frozen? Nothing was written"
                 )
-            time.sleep(LOOK_AGAIN)
+            time.sleep(LOCK_POLL_SECONDS)
 
     def _raise(self, mark: int, who: Sequencer) -> None:
-        """Raise the mark to our token, on the disk too, or refuse.
+        """Raise the mark to our token, on disk too, or refuse.
 
-        Before the content is replaced: after a crash in between the old content stands under
-        the new mark, which is as if this holder had only sealed it.
+        This comes before the content is replaced. After a crash in between, the old content is
+        under the new mark, as if this holder had only sealed it.
         """
         os.lseek(mark, 0, os.SEEK_SET)
-        text = os.read(mark, DIGITS + 2)
-        if text and not (len(text) == DIGITS + 1 and text[:-1].isdigit()):
+        text = os.read(mark, TOKEN_DIGITS + 2)
+        if text and not (len(text) == TOKEN_DIGITS + 1 and text[:-1].isdigit()):
             raise ConfigurationError(
                 f"{self._mark} has {text!r} where the largest token belongs; it was damaged, or "
                 "something else wrote to it"
@@ -164,15 +168,16 @@ class FencedFile:
             raise stale(who, seen, what=str(self.path))
         if seen < who.token:
             os.lseek(mark, 0, os.SEEK_SET)
-            os.write(mark, b"%0*d\n" % (DIGITS, who.token))
-        # Also where it was ours already: an earlier write may have been killed before this.
+            os.write(mark, b"%0*d\n" % (TOKEN_DIGITS, who.token))
+        # Sync even if the mark was ours already, because an earlier write may have been killed
+        # before this line.
         os.fsync(mark)
         if not text:
             here.sync_directory(self._mark.parent)
 
 
 def _is_at(number: int, path: Path) -> bool:
-    """Whether it is still the file that others would open: else a lock on it protects nothing."""
+    """Whether the path still leads to this file; otherwise a lock on it protects nothing."""
     try:
         return os.path.samestat(os.fstat(number), path.stat())
     except FileNotFoundError:
@@ -180,14 +185,15 @@ def _is_at(number: int, path: Path) -> bool:
 
 
 def _sweep(drafts: list[Path]) -> None:
-    """Remove those whose writers were killed; call it while the mark is locked."""
+    """Remove the drafts of killed writers; call it while the mark is locked."""
     for one in drafts:
-        # Swept by another one before; or any program has it open where that is in the way.
+        # Another writer may have swept the draft already, or a program may have it open on a system
+        # where that prevents its removal.
         with suppress(FileNotFoundError if here.CAN_REMOVE_OPEN_FILES else OSError):
             here.remove_unless_locked(one)
 
 
 def _set_mode(file: BufferedRandom, mode: int) -> None:
-    """Set the mode of an open file; by its name where that is the only way."""
+    """Set the mode of an open file, by name on systems that do not accept a descriptor."""
     target = file.fileno() if os.chmod in os.supports_fd else file.name
     os.chmod(target, mode)  # noqa: PTH101 - a number

@@ -1,4 +1,4 @@
-"""Two headers of HTTP that carry a name and a token, and what a server answers to wrong ones."""
+"""Two HTTP headers for a name and a token, and a server's responses to wrong ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from lockfast.core.lease_text import EXCLUSIVE, Sequencer
 from lockfast.core.naming import checked_name
-from lockfast.core.sequencing import EXCLUSIVE, Sequencer
 from lockfast.errors import ConfigurationError
 from lockfast.fencing.presenting import Presented, shown
 from lockfast.options import checked_token
@@ -22,22 +22,22 @@ _DIGITS = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 
 
 def fencing_headers(lease: Presented) -> dict[str, str]:
-    """Return the headers of a request, for whichever client of HTTP: a plain dict.
+    """Return the headers of a request as a plain dict, for any HTTP client.
 
-    LeaseLost if the lease is known to be over. The name is percent-encoded, since a header
-    carries ASCII alone.
+    Raises LeaseLost if the lease is known to have ended. The name is percent-encoded, since a
+    header can only contain ASCII.
     """
     who = shown(lease)
     return {LOCK: quote(who.name, safe="/:@!$'()*,~"), TOKEN: str(who.token)}
 
 
 class Problem(Exception):
-    """A request that is refused, as RFC 9457 tells of it."""
+    """A request that is refused, described as in RFC 9457."""
 
     def __init__(self, status: int, kind: str, title: str, detail: str, **facts: object) -> None:
         super().__init__(detail)
         self.status = status
-        self._said = {
+        self._document = {
             "type": f"urn:lockfast:{kind}",
             "title": title,
             "status": status,
@@ -47,11 +47,11 @@ class Problem(Exception):
 
     def body(self) -> bytes:
         """Return the problem document."""
-        return json.dumps(self._said).encode()
+        return json.dumps(self._document).encode()
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> Sequencer:
-    """Return what a request presents, or raise a Problem: 428 without it, 400 if malformed."""
+    """Return the presented name and token, or raise a Problem: 428 if missing, 400 if malformed."""
     found: dict[bytes, list[bytes]] = {LOCK.lower().encode(): [], TOKEN.lower().encode(): []}
     for header, value in headers:
         if header.lower() in found:
@@ -74,12 +74,12 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> Sequencer:
 
 
 def missing(detail: str) -> Problem:
-    """Return the answer to a request that lacks what this resource asks for."""
+    """Return the response to a request that lacks the required lock or token."""
     return Problem(428, "token-required", "A token of the lock is required", detail)
 
 
 def stale_request(who: Sequencer, seen: int) -> Problem:
-    """Return the answer to a request that came after a later holder's."""
+    """Return the response to a request whose token is smaller than a later holder's."""
     return Problem(
         412,
         "stale-token",

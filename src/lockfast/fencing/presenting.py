@@ -1,29 +1,29 @@
-"""By what a writer shows that it may write: a lease, or what a lease's holder passed on.
+"""What a writer presents to a guard: a lease, or a name and token that its holder passed on.
 
-A lease is first looked at here, by the local clock: whoever knows that its time is over need not
-ask the resource. What was passed on is only a name and a token. Neither proves who somebody is.
+A lease is first checked here, by the local clock. If it is known to have ended, the resource need
+not be asked. A holder passes on only a name and a token. Neither of the two proves an identity.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from lockfast.core.lease_text import EXCLUSIVE, Sequencer, sequencer_from_text
 from lockfast.core.naming import checked_name
-from lockfast.core.sequencing import EXCLUSIVE, Sequencer, from_text
-from lockfast.errors import ConfigurationError, TokenUnavailable
+from lockfast.errors import ConfigurationError, StaleToken, TokenUnavailable
 from lockfast.options import checked_token
 
 
 class HeldLease(Protocol):
-    """A lease of either flavour, as far as a guard has to know."""
+    """The part of a lease, of either flavour, that a guard needs."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def exclusive(self) -> bool: ...  # noqa: D102
+    def exclusive(self) -> bool: ...
     @property
-    def token(self) -> int: ...  # noqa: D102
-    def check(self) -> None: ...  # noqa: D102
+    def token(self) -> int: ...
+    def check(self) -> None: ...
 
 
 Presented: TypeAlias = HeldLease | Sequencer | str | tuple[str, int]
@@ -31,15 +31,15 @@ Presented: TypeAlias = HeldLease | Sequencer | str | tuple[str, int]
 
 
 def shown(presented: Presented) -> Sequencer:
-    """Return the name and the token, or raise: LeaseLost if the lease is known to be over.
+    """Return the name and the token; raise LeaseLost if the lease is known to have ended.
 
-    Only exclusive leases have an order among them, so only these are accepted:
-    TokenUnavailable for a reader's, a semaphore's, and those of a backend without tokens.
+    Only exclusive leases are ordered by their tokens, so only these are accepted. Raises
+    TokenUnavailable for the lease of a reader or a semaphore, and for a backend without tokens.
     """
     if isinstance(presented, Sequencer):
         found = presented
     elif isinstance(presented, str):
-        found = from_text(presented)
+        found = sequencer_from_text(presented)
     elif isinstance(presented, tuple):
         found = _of_pair(presented)
     elif not hasattr(presented, "exclusive"):
@@ -59,11 +59,11 @@ def shown(presented: Presented) -> Sequencer:
 
 
 def passed_on(presented: str | tuple[str, int], *, name: str | None = None) -> Sequencer:
-    """Return what another process passed on, for a guard; refuse another lock than expected.
+    """Return the name and token that another process passed on, for a guard.
 
-    `name` is the lock that protects this resource. Tokens compare within one name of one store,
-    and nothing that is passed on tells the store: whether it is this one's lease that holds, only
-    the store can say, by `locks.is_current(text)`.
+    `name` is the lock that protects this resource, and any other lock is refused. Tokens compare
+    within one name of one store, and the passed-on text does not identify the store. Only the store
+    can say whether the lease is its own and still holds, with `locks.is_current(text)`.
     """
     found = shown(presented)
     if name is not None and found.name != name:
@@ -92,3 +92,38 @@ def _shared(name: str) -> TokenUnavailable:
         "a read-write lock",
         name=name,
     )
+
+
+# The errors of guards, in one form for all resources.
+
+
+def stale(shown: Sequencer, seen: int, *, what: str) -> StaleToken:
+    """Return the error for a write that came after a later holder's write; nothing was written."""
+    return StaleToken(
+        f"{what} has seen token {seen} of a later holder, and refuses token {shown.token} of "
+        f"{shown.name!r}: that lease is over",
+        name=shown.name,
+        token=shown.token,
+        seen=seen,
+    )
+
+
+def inexact(mark: int, token: int, *, what: str, column: str) -> ConfigurationError:
+    """Return the error for a column that stores a number other than the token it was given."""
+    return ConfigurationError(
+        f"{what} has {mark} in its column {column!r}, where {token} was written: that type rounds "
+        "tokens, so it would accept a stale one; make it a BIGINT"
+    )
+
+
+def whole_mark(found: Any, *, what: str) -> int:  # noqa: ANN401 - whatever was stored there
+    """Return the mark of a resource; raise unless it is a whole number, as guards write it."""
+    try:
+        mark = int(found)
+    except (TypeError, ValueError, OverflowError):
+        mark = None
+    if mark is None or mark < 0 or not (isinstance(found, str | bytes) or mark == found):
+        raise ConfigurationError(
+            f"{what} has {found!r} where the largest token belongs: nobody else may write there"
+        )
+    return mark

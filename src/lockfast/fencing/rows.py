@@ -1,6 +1,6 @@
-"""The statements by which a row keeps the largest token that wrote to it.
+"""The statements with which a row keeps the largest token that wrote to it.
 
-A row whose column is NULL was never written under a lock, and takes every token.
+A row whose token column is NULL was never written under a lock, and accepts every token.
 """
 
 from __future__ import annotations
@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lockfast.connections.dialects import MYSQL, SQLITE, Dialect, Table
-from lockfast.connections.statements import Statement, Value, joined
+from lockfast.dbapi.statements import (
+    MYSQL,
+    SQLITE,
+    DatabaseDialect,
+    Statement,
+    Table,
+    Value,
+    joined,
+)
 from lockfast.errors import ConfigurationError
 
 _STRICT = "@@SESSION.sql_mode REGEXP 'STRICT_(TRANS|ALL)_TABLES'"
@@ -18,9 +25,9 @@ _STRICT = "@@SESSION.sql_mode REGEXP 'STRICT_(TRANS|ALL)_TABLES'"
 
 @dataclass(frozen=True, slots=True)
 class FencedRow:
-    """One row of a table, by its key, and the column with the mark."""
+    """One row of a table, identified by its key, and the column with the mark."""
 
-    dialect: Dialect
+    dialect: DatabaseDialect
     table: Table
     key: Mapping[str, Any]
     fence: str
@@ -38,10 +45,10 @@ class FencedRow:
         return f"the row of {table} at {', '.join(f'{k}={v!r}' for k, v in self.key.items())}"
 
     def checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is to be written; the key and the mark are not the caller's to change."""
+        """Return the values to write; the caller may not change the key and the mark."""
         if not isinstance(values, Mapping):
             raise TypeError(f"values is a dict of columns, not {type(values).__name__}")
-        # Most databases take FENCE and fence for one column, and would write to it twice.
+        # Most databases treat FENCE and fence as one column, and would write to it twice.
         ours = {str(one).casefold() for one in (self.fence, *self.key)}
         if taken := [one for one in values if str(one).casefold() in ours]:
             raise ConfigurationError(
@@ -50,7 +57,7 @@ class FencedRow:
         return dict(values)
 
     def update(self, values: Mapping[str, Any], token: int) -> Statement:
-        """Return what writes, and raises the mark, unless the row has seen a larger token."""
+        """Return an UPDATE that also raises the mark, unless the row has seen a larger token."""
         new = {**values, self.fence: token}
         return Statement(
             *("UPDATE ", self._table, " SET "),
@@ -59,7 +66,7 @@ class FencedRow:
         )
 
     def insert_or_update(self, values: Mapping[str, Any], token: int) -> Statement:
-        """Return what does the same, and makes the row if there is none."""
+        """Return an INSERT of the row that becomes such an UPDATE if the row exists."""
         new = {**self.key, **values, self.fence: token}
         columns = ", ".join(map(self._quoted, new))
         given = joined(", ", (Statement(Value(value)) for value in new.values()))
@@ -76,15 +83,16 @@ class FencedRow:
         )
 
     def read_back(self) -> Statement:
-        """Return what reads the mark that was just written."""
+        """Return a SELECT of the mark that was just written."""
         column = self._quoted(self.fence)
         return Statement("SELECT ", column, " FROM ", self._table, " WHERE ", self._is_it)
 
     def look(self) -> Statement:
-        """Return what reads the mark as it is now, and on MySQL whether the session is strict.
+        """Return a SELECT of the current mark, and on MySQL of whether the session is strict.
 
-        Locking, where there is such a thing: in MySQL's usual isolation a plain SELECT sees the
-        row as it was when the transaction began, before the larger token came.
+        The SELECT locks the row where the database can, because in MySQL's default isolation level
+        a plain SELECT sees the row as it was when the transaction began, before the larger token
+        came.
         """
         strict = f", {_STRICT}" if self.dialect is MYSQL else ", 1"
         return Statement(
@@ -93,9 +101,10 @@ class FencedRow:
         )
 
     def _on_duplicate(self, new: Mapping[str, Any], token: int) -> Statement:
-        """Return how MySQL updates. It does so for a conflict on any unique key, hence `_is_it`.
+        """Return MySQL's update clause, which applies to a conflict on any unique key.
 
-        The mark comes last: each assignment sees those before it.
+        Therefore each assignment checks `_is_it`. The mark comes last, because each assignment sees
+        those before it.
         """
         condition = Statement(self._is_it, " AND ", self._may_write(token))
         changes = (
@@ -106,7 +115,7 @@ class FencedRow:
 
     def _may_write(self, token: int, *, table: str = "") -> Statement:
         column = table + self._quoted(self.fence)
-        # A column of SQLite's may have been declared as text, in which 9 is larger than 10.
+        # A column in SQLite may have been declared as text, and as texts 9 is larger than 10.
         number = f"CAST({column} AS INTEGER)" if self.dialect is SQLITE else column
         return Statement("(", column, " IS NULL OR ", number, " <= ", Value(token), ")")
 
@@ -117,8 +126,8 @@ class FencedRow:
 
     @property
     def _if_strict(self) -> str:
-        # Else a column that is too small would keep its largest number in place of the token,
-        # and take every later one.
+        # In a session that is not strict, a column that is too small would store its largest number
+        # instead of the token, and accept every later token.
         return f" AND {_STRICT}" if self.dialect is MYSQL else ""
 
     @property
@@ -127,7 +136,7 @@ class FencedRow:
 
     @property
     def _bare_table(self) -> str:
-        """The name by which the statement's own table is known inside it."""
+        """The name of the statement's own table inside the statement."""
         return self._quoted(self.table if isinstance(self.table, str) else self.table[-1])
 
     def _quoted(self, name: str) -> str:

@@ -1,9 +1,9 @@
-"""What can be said of leases from the outside: metrics, traces, advice.
+"""Observing leases from the outside: metrics, traces, advice.
 
     locks = lockfast.Locks(url, on_event=lockfast.observe.prometheus())
 
-What is returned is a hook, as is an `Advisor`: one may serve several clients, and stand in a list
-with others. What stands here is imported when it is first asked for.
+`prometheus()` and `opentelemetry()` return hooks, and an `Advisor` is one. A hook may serve several
+clients, and may be in a list with others. Each is imported on first use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lockfast.observe.advice import Advice
     from lockfast.observe.advisor import Advisor
-    from lockfast.observe.otel_hook import OpenTelemetryHook
+    from lockfast.observe.opentelemetry_hook import OpenTelemetryHook
     from lockfast.observe.prometheus_metrics import PrometheusMetrics
 
 __all__ = ["Advice", "Advisor", "alert_rules", "dashboard", "opentelemetry", "prometheus"]
@@ -39,11 +39,11 @@ def __getattr__(name: str) -> object:
 def prometheus(
     *, registry: CollectorRegistry | None = None, raw_names: bool = False
 ) -> PrometheusMetrics:
-    """Return a hook whose figures Prometheus can scrape; the same one each time.
+    """Return the hook whose figures Prometheus can scrape; the same one for each call.
 
-    - `registry`: of prometheus_client; its default one if None.
-    - `raw_names`: label by names as they are, and not by their patterns (`order:*`). For few
-      names only: each is kept for as long as the process lives.
+    - `registry`: a prometheus_client registry; its default one if None.
+    - `raw_names`: label by full names instead of their patterns (`order:*`). For few names only:
+      each is kept for the life of the process.
     """
     try:
         from lockfast.observe.prometheus_metrics import in_registry  # noqa: PLC0415
@@ -58,13 +58,13 @@ def opentelemetry(
     meter_provider: MeterProvider | None = None,
     raw_names: bool = False,
 ) -> OpenTelemetryHook:
-    """Return a hook that makes spans of waits and holds, and records metrics.
+    """Return a hook that creates spans for waits and holds, and records metrics.
 
     - `tracer_provider`, `meter_provider`: the global ones if None.
-    - `raw_names`: as of `prometheus()`.
+    - `raw_names`: as in `prometheus()`.
     """
     try:
-        from lockfast.observe.otel_hook import OpenTelemetryHook  # noqa: PLC0415
+        from lockfast.observe.opentelemetry_hook import OpenTelemetryHook  # noqa: PLC0415
     except ImportError as error:
         raise _missing("otel", error) from error
     return OpenTelemetryHook(
@@ -73,12 +73,12 @@ def opentelemetry(
 
 
 def alert_rules() -> str:
-    """Return alert rules for Prometheus over these figures, as YAML."""
+    """Return Prometheus alert rules for these metrics, as YAML."""
     return _shipped("alert_rules.yml")
 
 
 def dashboard() -> str:
-    """Return a dashboard for Grafana over these figures, as JSON to import."""
+    """Return a Grafana dashboard for these metrics, as JSON to import."""
     return _shipped("dashboard.json")
 
 

@@ -1,68 +1,177 @@
-"""A hook that listens to clients, and gives advice on their ttls and lines."""
+"""A hook that collects events from clients, and gives advice on their ttls and lines."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from lockfast.core.telling import Sink, own_fields
-from lockfast.observe.advising import advice_on
-from lockfast.observe.summary import Summary, Told
-from lockfast.runtime import forking
+from lockfast.core.event_notes import EventObserver, NoteSink, dispatch, kind_of
+from lockfast.events import Reconnected, SafeAgain, Skipped, StoreError
+from lockfast.observe.advice import advice_on
+from lockfast.observe.figures import Tally
+from lockfast.observe.patterns import pattern_of
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast.core.telling import Note, Standing
-    from lockfast.events import Event
+    from lockfast.core.event_notes import ClientSnapshot, EventNote
+    from lockfast.events import LossReason
     from lockfast.observe.advice import Advice
     from lockfast.observe.figures import Figures
 
+# Hold and wait times from events, by pattern: memory does not grow with the number of events.
 
-class Advisor(Sink):
-    """Knows how long leases were waited for and held, by pattern of names, in bounded memory.
+PATTERNS_KEPT: Final = 200
+"""Maximum number of combinations of pattern and ttl that are counted."""
+OPEN_CLAIMS_KEPT: Final = 100_000
+"""Maximum number of open claims that are tracked; beyond it the oldest are not timed."""
 
-    Give it to one client or to several (`on_event=`). It hears of what happens a moment later, as
-    every hook does, and costs nothing where there is none.
+
+UNCOUNTED_EVENTS: Final = frozenset({Skipped, SafeAgain, StoreError, Reconnected})
+"""Events that no figure is made of; they do not extend the time that the figures cover either."""
+
+
+class EventSummary(EventObserver):
+    """Counts events from their notes; not thread-safe."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, float, bool], Tally] = {}
+        self._latest: dict[str, Tally] = {}
+        self._held: dict[str, Tally] = {}
+        self._waiting: dict[str, None] = {}
+        self._first: float | None = None
+        self._last = 0.0
+        self.left_out: int = 0
+        """How many leases were not counted because there were too many patterns."""
+
+    def take(self, notes: Sequence[EventNote]) -> None:
+        """Count the notes."""
+        last = self._last
+        for note in notes:
+            if note.kind in UNCOUNTED_EVENTS:
+                continue
+            if self._first is None:
+                self._first = note.at
+            if note.at > last:  # noqa: PLR1730 - at each event a comparison costs less than max()
+                last = note.at
+            dispatch(note, self)
+        self._last = last
+
+    def figures(self) -> tuple[Figures, ...]:
+        """Return the figures so far, those with the most acquires first."""
+        seconds = 0.0 if self._first is None else max(0.0, self._last - self._first)
+        found = [one.figures(seconds=seconds) for one in self._tallies.values()]
+        return tuple(sorted(found, key=lambda one: (-one.waits.count, one.pattern, one.ttl)))
+
+    # -- one event each ----------------------------------------------------------------
+
+    def waiting(self, note: EventNote, /, *_facts: object) -> None:
+        """Remember who stands in line."""
+        _keep(self._waiting, note.claim.id, None)
+
+    def acquired(self, note: EventNote, waited: float, ttl: float, renews: bool, /) -> None:  # noqa: FBT001
+        """Count the wait; the hold is counted when it ends."""
+        name, claim_id = note.claim.name, note.claim.id
+        stood = claim_id in self._waiting
+        if stood:
+            del self._waiting[claim_id]
+        pattern = pattern_of(name)
+        tally = self._tallies.get((pattern, ttl, renews))
+        if tally is None:
+            if len(self._tallies) >= PATTERNS_KEPT:
+                self.left_out += 1
+                return
+            tally = Tally(pattern, ttl=ttl, renews=renews, kind=kind_of(note.claim))
+            self._tallies[pattern, ttl, renews] = tally
+        self._latest[pattern] = tally
+        tally.acquired(name, waited, stood_in_line=stood)
+        _keep(self._held, claim_id, tally)
+
+    def timed_out(self, note: EventNote, /, *_facts: object) -> None:
+        """Count it with the latest lease of the pattern: it is not known which ttl it asked for."""
+        self._waiting.pop(note.claim.id, None)
+        tally = self._latest.get(pattern_of(note.claim.name))
+        if tally is not None:
+            tally.timeouts += 1
+
+    def withdrawn(self, note: EventNote, /, *_facts: object) -> None:
+        """Forget the claim."""
+        self._waiting.pop(note.claim.id, None)
+
+    def renewed(self, note: EventNote, margin: float, /) -> None:
+        """Count the renewal."""
+        tally = self._held.get(note.claim.id)
+        if tally is not None:
+            tally.renewed(margin)
+
+    def at_risk(self, note: EventNote, /, *_facts: object) -> None:
+        """Count the risk."""
+        tally = self._held.get(note.claim.id)
+        if tally is not None:
+            tally.at_risk += 1
+
+    def released(self, note: EventNote, held: float, /) -> None:
+        """Count the hold."""
+        tally = self._held.pop(note.claim.id, None)
+        if tally is not None:
+            tally.released(note.claim.name, held)
+
+    def lost(self, note: EventNote, reason: LossReason, /, *_facts: object) -> None:
+        """Count the loss."""
+        tally = self._held.pop(note.claim.id, None)
+        if tally is not None:
+            tally.lost(reason)
+
+    def detached(self, note: EventNote, /, *_facts: object) -> None:
+        """Forget the claim: its end comes from elsewhere."""
+        self._held.pop(note.claim.id, None)
+
+
+def _keep(kept: dict[str, Any], claim: str, value: object) -> None:
+    """Track the claim; if there are too many, forget the oldest, whose end was never reported."""
+    kept[claim] = value
+    if len(kept) > OPEN_CLAIMS_KEPT:
+        del kept[next(iter(kept))]
+
+
+class Advisor(NoteSink):
+    """Collects wait and hold times by pattern of names, in bounded memory, and gives advice.
+
+    Pass it to one client or to several (`on_event=`). Like every hook it receives events a moment
+    later, and a client without a hook pays nothing.
     """
 
     def __init__(self) -> None:
-        # Re-entrant: a signal handler or a finalizer may come back in the middle of it.
+        # Re-entrant: a signal handler or a finalizer may call us again in the middle of a call.
         self._lock = threading.RLock()
-        self._summary = Summary()
-        forking.forget_in_child(self)
+        self._summary = EventSummary()
+        fork.reset_in_child(self)
 
-    def take(self, notes: Sequence[Note], owner: str, store: str) -> None:
-        """Count what has happened."""
+    def take(self, notes: Sequence[EventNote], owner: str, store: str) -> None:
+        """Count a batch of notes."""
         del owner, store
         with self._lock:
             self._summary.take(notes)
 
-    def set_right(self, standing: Standing, store: str) -> None:
-        """Do nothing: what was not heard of is not counted, and what never ends is forgotten."""
-
-    def __call__(self, event: Event) -> None:
-        """Count an event."""
-        claim = Told(event.name, event.claim, event.kind)
-        facts = [getattr(event, one) for one in own_fields(event)]
-        with self._lock:
-            self._summary.take([(type(event), claim, event.token, event.at, None, *facts)])
+    def set_right(self, standing: ClientSnapshot, store: str) -> None:
+        """Do nothing: missed events are not counted, and claims that never end are forgotten."""
 
     def advice(self) -> tuple[Advice, ...]:
-        """Return what can be said by now, with the figures that it rests on."""
+        """Return the advice so far, with the figures behind it."""
         return tuple(one for figures in self.figures() for one in advice_on(figures))
 
     def figures(self) -> tuple[Figures, ...]:
-        """Return what was seen by now, the patterns that most happened to first."""
+        """Return the figures so far, those with the most acquires first."""
         with self._lock:
             return self._summary.figures()
 
     @property
     def left_out(self) -> int:
-        """How many leases were not counted, because there were too many patterns."""
+        """How many leases were not counted because there were too many patterns."""
         return self._summary.left_out
 
     def after_fork_in_child(self) -> None:
-        """Count anew: what the parent holds is counted there."""
+        """Start from zero: the parent counts its own holds."""
         self._lock = threading.RLock()
-        self._summary = Summary()
+        self._summary = EventSummary()

@@ -1,24 +1,31 @@
-"""Names without what differs from one to the next: figures are kept per pattern, not per name.
+"""Patterns: names without their variable parts. Figures are kept per pattern, not per name.
 
-A name is free text, and most hold an id: a label for each of them would fill the memory of
-whoever counts, and tell things about customers. A pattern never holds a digit. What it cannot
-see is an id of letters alone (`user:alice`): so whoever keeps patterns keeps a bounded number
-of them, see `Patterns`.
+A name is free text, and most contain an id: a label for each of them would fill the memory of the
+process that counts, and reveal customer data. A pattern never contains a digit. It cannot recognise
+an id of letters alone (`user:alice`), so the number of patterns kept is bounded, see `Patterns`.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-LONGEST: Final = 80
-"""The most characters that a pattern has."""
+from lockfast.core.event_notes import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockfast.model import Claim
+
+PATTERN_MAX_CHARACTERS: Final = 80
+"""Maximum length of a pattern, in characters."""
 
 ANYTHING: Final = "*"
-"""The pattern of what is nothing but a value, and of all names beyond the most that are kept."""
+"""Pattern of a name that is only a value, and of all names beyond the maximum number of patterns.
+"""
 
-# A part is a run of letters and digits: `[^\W_]` is one of these, `[^\W\d_]` a letter.
+# A part is a run of letters and digits: `[^\W_]` matches one of these, `[^\W\d_]` one letter.
 _VALUE = re.compile(
     r"""
     (?<![^\W_])
@@ -40,31 +47,31 @@ _ROW_OF_VALUES = re.compile(r"\*(?:[-_.+~]*\*)+")  # a date, an address, a versi
 _LAST_PART = re.compile(r"[^\W_]+\Z")
 
 
-@lru_cache(maxsize=1024)  # the same few again and again, in most programs
+@lru_cache(maxsize=1024)  # most programs use the same few names
 def pattern_of(name: str) -> str:
-    """Return the name with `*` for each value in it: `order:17` is `order:*`.
+    """Return the name with `*` for each value in it: `order:17` becomes `order:*`.
 
-    Values are numbers, dates, UUIDs, digests, addresses of mail, and whatever mixes letters and
-    digits. Values in a row are one `*`, unless `:`, `/` or the like stands between them. A
-    pattern is its own pattern, and has at most `LONGEST` characters.
+    Values are numbers, dates, UUIDs, digests, email addresses, and words that mix letters and
+    digits. Adjacent values become one `*`, unless `:`, `/` or the like separates them. A pattern is
+    its own pattern, and has at most `PATTERN_MAX_CHARACTERS` characters.
     """
-    if len(name) <= LONGEST and not _WORTH_A_LOOK.search(name):
+    if len(name) <= PATTERN_MAX_CHARACTERS and not _WORTH_A_LOOK.search(name):
         return name
     if "@" in name:
         name = _MAIL.sub("*", name)
     pattern = _ROW_OF_VALUES.sub("*", _VALUE.sub("*", name))
-    if len(pattern) <= LONGEST:
+    if len(pattern) <= PATTERN_MAX_CHARACTERS:
         return pattern
-    cut = pattern[: LONGEST - 1]
-    # Between two parts: half a word could look like a digest, or two names like one.
-    return f"{_LAST_PART.sub('', cut) if pattern[LONGEST - 1].isalnum() else cut}…"
+    cut = pattern[: PATTERN_MAX_CHARACTERS - 1]
+    # Cut between two parts: half a word could look like a digest, and two names like one.
+    return f"{_LAST_PART.sub('', cut) if pattern[PATTERN_MAX_CHARACTERS - 1].isalnum() else cut}…"
 
 
 class Patterns:
-    """The first patterns that came by, at most so many; all later ones are `*` together.
+    """The first `most` patterns that were seen; all later ones share `*`.
 
-    For whoever keeps something for each pattern. Threads may share it; those that bring new
-    patterns at the same moment may get a few more accepted.
+    For code that keeps something for each pattern. Threads may share it; if they add new patterns
+    at the same moment, a few more may be accepted.
     """
 
     def __init__(self, *, most: int = 200) -> None:
@@ -72,7 +79,7 @@ class Patterns:
         self._known: set[str] = {ANYTHING}
 
     def of(self, name: str) -> str:
-        """Return the pattern of a name, or `*` when there are too many others already."""
+        """Return the pattern of a name, or `*` if there are too many others already."""
         pattern = pattern_of(name)
         if pattern in self._known:
             return pattern
@@ -80,3 +87,48 @@ class Patterns:
             return ANYTHING
         self._known.add(pattern)
         return pattern
+
+
+T = TypeVar("T")
+
+# Maps each (name pattern, kind, store) to a value; a look-up is by claim.
+
+NAMES_KEPT: Final = 4096
+"""Maximum number of names in the lookup by claim; a full lookup starts over."""
+
+
+class Labels(NamedTuple):
+    """The labels of a figure."""
+
+    pattern: str
+    kind: str
+    store: str
+
+
+class ByPattern(Generic[T]):
+    """Creates each value on first use. Threads may share it, as they may `Patterns`."""
+
+    def __init__(self, make: Callable[[Labels], T], *, raw_names: bool) -> None:
+        self._make = make
+        self._raw_names = raw_names
+        self._patterns = Patterns()
+        self.all: dict[Labels, T] = {}
+        self._known: dict[tuple[str, str, int, int], T] = {}
+
+    def of_claim(self, claim: Claim, store: str) -> T:
+        """Return the value for the pattern of a claim's name."""
+        key = (claim.name, store, claim.weight, claim.capacity)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= NAMES_KEPT:
+                self._known.clear()
+            found = self._known[key] = self.of(claim.name, kind_of(claim), store)
+        return found
+
+    def of(self, name: str, kind: str, store: str) -> T:
+        """Return the value for the pattern of a name."""
+        labels = Labels(name if self._raw_names else self._patterns.of(name), kind, store)
+        found = self.all.get(labels)
+        if found is None:
+            found = self.all.setdefault(labels, self._make(labels))
+        return found

@@ -1,42 +1,242 @@
-"""The figures in Prometheus' own form; its client library asks for them at each scrape."""
+"""The figures as Prometheus metrics; its client library collects them at each scrape."""
 
 from __future__ import annotations
 
 import threading
 import time
 import weakref
+from collections import Counter
 from typing import TYPE_CHECKING, Final, get_args
 
 from prometheus_client import REGISTRY
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from lockfast.core.event_notes import EventObserver, NoteSink, dispatch
 from lockfast.errors import ConfigurationError
 from lockfast.events import LossReason
-from lockfast.observe.by_pattern import Labels
-from lockfast.observe.metrics import Metrics
+from lockfast.observe.figures import DurationHistogram
+from lockfast.observe.patterns import ByPattern, Labels
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
-    from lockfast.observe.series import Histogram, Series
+    from lockfast.core.event_notes import ClientSnapshot, EventNote
+    from lockfast.events import StoreRequest, StoreTrouble, WithdrawalReason
+    from lockfast.model import Claim
+
+# The figures of one pattern of names.
+
+DURATION_BUCKETS_SECONDS: Final = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0),
+)
+"""Bucket bounds for holds and waits, in seconds: from a round trip to half an hour."""
+
+_BUCKET_LABELS: Final = (*map(str, DURATION_BUCKETS_SECONDS), "+Inf")
+
+
+class MetricSeries:
+    """The counts for one pattern, kind and store."""
+
+    __slots__ = (
+        "at_risk",
+        "held",
+        "holds",
+        "labels",
+        "lost",
+        "margins",
+        "outcomes",
+        "waiters",
+        "waits",
+    )
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels: Labels = labels
+        self.outcomes: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
+        self.at_risk: int = 0
+        self.waits: DurationHistogram = DurationHistogram(DURATION_BUCKETS_SECONDS)
+        self.holds: DurationHistogram = DurationHistogram(DURATION_BUCKETS_SECONDS)
+        self.margins: DurationHistogram = DurationHistogram(DURATION_BUCKETS_SECONDS)
+        self.held: dict[str, str] = {}
+        """The client of each claim that holds, by claim id; a claim reported twice counts once."""
+        self.waiters: dict[str, tuple[str, float]] = {}
+        """The client of each waiting claim, and when its wait began on the monotonic clock, by
+        claim id."""
+
+    def forget(self, client: str, *, keep: Collection[str]) -> None:
+        """Drop the claims of a client, except those with these ids."""
+        self.held = {
+            one: owner_client
+            for one, owner_client in self.held.items()
+            if owner_client != client or one in keep
+        }
+        self.waiters = {
+            one: known for one, known in self.waiters.items() if known[0] != client or one in keep
+        }
+
+
+# Figures from client events: acquisitions, waits, holds, losses, and failures of the store.
+#
+# Kept by pattern of names (`order:*`), by name only on request, and for a bounded number of
+# patterns: each of them costs the scraper for ever.
+
+
+class Metrics(NoteSink):
+    """A hook that counts; it may serve several clients, and each process has its own figures."""
+
+    def __init__(self, *, raw_names: bool = False) -> None:
+        self.raw_names: bool = raw_names
+        # Re-entrant: a signal handler or a finalizer may call us again in the middle of a call.
+        self.lock: AbstractContextManager[bool] = threading.RLock()
+        self._start()
+        fork.reset_in_child(self)
+
+    def _start(self) -> None:
+        self._kept: ByPattern[MetricSeries] = ByPattern(MetricSeries, raw_names=self.raw_names)
+        self.series: dict[Labels, MetricSeries] = self._kept.all
+        self.store_errors: Counter[tuple[str, str, str]] = Counter()
+        """Counts by store, request and reason."""
+        self.reconnects: Counter[str] = Counter()
+        """Counts by store."""
+
+    def take(self, notes: Sequence[EventNote], owner: str, store: str) -> None:
+        """Count a batch of notes."""
+        del owner
+        with self.lock:
+            counting = MetricsUpdate(self._kept, self.store_errors, self.reconnects, store)
+            for note in notes:
+                dispatch(note, counting)
+
+    def set_right(self, standing: ClientSnapshot, store: str) -> None:
+        """Replace what is known about the holds and waits of a client with this snapshot."""
+        client, now = standing.client, time.monotonic()
+        with self.lock:
+            stand = {one.id for one in (*standing.held, *standing.waiting)}
+            for series in self.series.values():
+                series.forget(client, keep=stand)
+            for one in standing.held:
+                self._kept.of_claim(one, store).held[one.id] = client
+            for one in standing.waiting:
+                self._kept.of_claim(one, store).waiters.setdefault(one.id, (client, now))
+
+    def after_fork_in_child(self) -> None:
+        """Start from zero: the parent counts its own holds."""
+        self.lock = threading.RLock()
+        self._start()
+
+
+class MetricsUpdate(EventObserver):
+    """Counts the notes of one batch, which come from one store."""
+
+    __slots__ = ("_claim", "_errors", "_kept", "_reconnects", "_series", "_store")
+
+    def __init__(
+        self,
+        kept: ByPattern[MetricSeries],
+        errors: Counter[tuple[str, str, str]],
+        reconnects: Counter[str],
+        store: str,
+    ) -> None:
+        self._kept = kept
+        self._errors = errors
+        self._reconnects = reconnects
+        self._store = store
+        self._claim: Claim | None = None
+        self._series: MetricSeries | None = None
+
+    def _series_of(self, claim: Claim) -> MetricSeries:
+        # Remember the last one: a claim's end often follows its beginning.
+        if claim is not self._claim or self._series is None:
+            self._claim, self._series = claim, self._kept.of_claim(claim, self._store)
+        return self._series
+
+    def waiting(self, note: EventNote, /, *_facts: object) -> None:
+        """Count a waiter."""
+        claim = note.claim
+        self._series_of(claim).waiters[claim.id] = (claim.client, time.monotonic())
+
+    def acquired(self, note: EventNote, waited: float, /, *_facts: object) -> None:
+        """Count a lease and its wait."""
+        claim = note.claim
+        series = self._series_of(claim)
+        if series.waiters:
+            series.waiters.pop(claim.id, None)
+        series.held[claim.id] = claim.client
+        series.outcomes["acquired"] += 1
+        series.waits.add(waited)
+
+    def timed_out(self, note: EventNote, waited: float, /, *_facts: object) -> None:
+        """Count the wait."""
+        series = self._series_of(note.claim)
+        series.waiters.pop(note.claim.id, None)
+        series.outcomes["timed_out"] += 1
+        series.waits.add(waited)
+
+    def skipped(self, note: EventNote, /) -> None:
+        """Count the outcome."""
+        self._series_of(note.claim).outcomes["skipped"] += 1
+
+    def withdrawn(self, note: EventNote, _waited: float, reason: WithdrawalReason, /) -> None:
+        """Count the outcome, unless the same acquire goes on."""
+        series = self._series_of(note.claim)
+        series.waiters.pop(note.claim.id, None)
+        if reason != "replaced":
+            series.outcomes[reason] += 1
+
+    def released(self, note: EventNote, held: float, /) -> None:
+        """Count the hold."""
+        series = self._series_of(note.claim)
+        series.held.pop(note.claim.id, None)
+        series.holds.add(held)
+
+    detached = released
+
+    def lost(self, note: EventNote, reason: LossReason, held: float, _cause: str, /) -> None:
+        """Count the loss and the hold."""
+        series = self._series_of(note.claim)
+        series.held.pop(note.claim.id, None)
+        series.lost[reason] += 1
+        series.holds.add(held)
+
+    def renewed(self, note: EventNote, margin: float, /) -> None:
+        """Count the margin."""
+        self._series_of(note.claim).margins.add(margin)
+
+    def at_risk(self, note: EventNote, /, *_facts: object) -> None:
+        """Count the risk."""
+        self._series_of(note.claim).at_risk += 1
+
+    def safe_again(self, note: EventNote, /, *_facts: object) -> None:
+        """Count nothing, but export the series from now on."""
+        self._series_of(note.claim)
+
+    def store_error(
+        self, _note: EventNote, request: StoreRequest, reason: StoreTrouble, _message: str, /
+    ) -> None:
+        """Count the error."""
+        self._errors[self._store, request, reason] += 1
+
+    def reconnected(self, _note: EventNote, /, *_facts: object) -> None:
+        """Count it."""
+        self._reconnects[self._store] += 1
+
 
 LABELS: Final = list(Labels._fields)
 REASONS: Final = get_args(LossReason)
 
 _making = threading.Lock()
 _made: weakref.WeakKeyDictionary[CollectorRegistry, PrometheusMetrics] = weakref.WeakKeyDictionary()
-"""One for each registry: a name can be registered there only once."""
+"""One hook for each registry: a metric name can be registered there only once."""
 
 
 def in_registry(registry: CollectorRegistry | None, *, raw_names: bool) -> PrometheusMetrics:
-    """Return the hook whose figures this registry tells; the same one each time."""
+    """Return the hook that is registered with this registry; the same one for each call."""
     registry = REGISTRY if registry is None else registry
     with _making:
         found = _made.get(registry)
@@ -53,10 +253,10 @@ def in_registry(registry: CollectorRegistry | None, *, raw_names: bool) -> Prome
 
 
 class PrometheusMetrics(Metrics):
-    """A hook that counts, and a collector that tells what was counted."""
+    """A hook that counts, and a collector that exports the counts."""
 
     def collect(self) -> Iterator[Metric]:
-        """Return every figure; called by the registry, on whichever thread scrapes."""
+        """Yield every metric; the registry calls this on the thread that scrapes."""
         with self.lock:
             series = list(self.series.values())
             found = [
@@ -67,7 +267,7 @@ class PrometheusMetrics(Metrics):
             ]
         yield from found
 
-    def _counters(self, series: list[Series]) -> Iterator[Metric]:
+    def _counters(self, series: list[MetricSeries]) -> Iterator[Metric]:
         acquisitions = CounterMetricFamily(
             "lockfast_acquisitions", "Acquires that ended, by outcome.", labels=[*LABELS, "outcome"]
         )
@@ -82,7 +282,7 @@ class PrometheusMetrics(Metrics):
         for one in series:
             for outcome, count in one.outcomes.items():
                 acquisitions.add_metric([*one.labels, outcome], count)
-            for reason in REASONS:  # from nought on: else the first is no increase
+            for reason in REASONS:  # from 0 on: otherwise the first loss would not be an increase
                 lost.add_metric([*one.labels, reason], one.lost[reason])
             at_risk.add_metric(one.labels, one.at_risk)
         yield from (acquisitions, lost, at_risk)
@@ -105,9 +305,9 @@ class PrometheusMetrics(Metrics):
         yield from (errors, reconnects)
 
 
-def _gauges(series: list[Series]) -> Iterator[Metric]:
+def _gauges(series: list[MetricSeries]) -> Iterator[Metric]:
     now = time.monotonic()
-    figures: tuple[tuple[str, str, Callable[[Series], float]], ...] = (
+    figures: tuple[tuple[str, str, Callable[[MetricSeries], float]], ...] = (
         ("lockfast_leases_held", "Leases that this process holds.", lambda one: len(one.held)),
         (
             "lockfast_waiters",
@@ -127,8 +327,8 @@ def _gauges(series: list[Series]) -> Iterator[Metric]:
         yield family
 
 
-def _histograms(series: list[Series]) -> Iterator[Metric]:
-    figures: tuple[tuple[str, str, Callable[[Series], Histogram]], ...] = (
+def _histograms(series: list[MetricSeries]) -> Iterator[Metric]:
+    figures: tuple[tuple[str, str, Callable[[MetricSeries], DurationHistogram]], ...] = (
         (
             "lockfast_wait_seconds",
             "How long acquires took that ended in a lease or a timeout.",
@@ -145,5 +345,6 @@ def _histograms(series: list[Series]) -> Iterator[Metric]:
         family = HistogramMetricFamily(name, what, labels=LABELS)
         for one in series:
             found = histogram(one)
-            family.add_metric(one.labels, buckets=found.cumulated(), sum_value=found.total)
+            buckets = list(zip(_BUCKET_LABELS, found.cumulative(), strict=True))
+            family.add_metric(one.labels, buckets=buckets, sum_value=found.total)
         yield family

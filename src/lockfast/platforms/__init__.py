@@ -1,7 +1,8 @@
-"""All that differs by platform: `here` is the module of the one that this runs on.
+"""Everything that differs by platform; `here` is the module for the current platform.
 
-Each of the three offers the same names; what POSIX systems have in common is in `posix`. Nothing
-else in Lockfast asks for the platform, but for commands that are POSIX through and through.
+The modules `linux`, `macos` and `windows` offer the same names; what POSIX systems have in common
+is in `posix`. Nothing else in Lockfast checks the platform, except commands that exist only on
+POSIX.
 """
 
 from __future__ import annotations

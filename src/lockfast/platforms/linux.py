@@ -1,4 +1,4 @@
-"""Linux: the boot clock and its namespaces, the id of a boot, the table of mounts."""
+"""Linux: the boot clock and its namespaces, the boot id, the mount table."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 
 from lockfast.platforms.posix import (
     CAN_REMOVE_OPEN_FILES,
+    HAS_KERNEL_TIMEOUT,
     IS_POSIX,
-    KEEPS_TIME,
     NO_WAIT,
     READ,
     WRITE,
     Poll,
     at_fork,
-    keep_time,
-    lock_alone,
+    lock_exclusive,
     lock_shared,
-    make_way,
     path_of_url,
     remove_unless_locked,
+    set_kernel_timeout,
     sync_directory,
-    try_lock_alone,
+    try_lock_exclusive,
     try_lock_shared,
     unlock,
+    yield_processor,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAN_REMOVE_OPEN_FILES",
+    "HAS_KERNEL_TIMEOUT",
     "IS_POSIX",
-    "KEEPS_TIME",
     "NAME",
     "NO_WAIT",
     "READ",
@@ -45,27 +45,27 @@ __all__ = [
     "at_fork",
     "boot_id",
     "clock_offset",
+    "default_file_mode",
     "file_system",
-    "is_mounted_alone",
-    "keep_time",
-    "lock_alone",
+    "is_mount_point",
+    "is_shared_file_system",
+    "lock_exclusive",
     "lock_shared",
-    "make_way",
     "now",
     "path_of_url",
-    "reaches_other_machines",
     "remove_unless_locked",
+    "set_kernel_timeout",
     "state_directory",
     "sync_directory",
-    "try_lock_alone",
+    "try_lock_exclusive",
     "try_lock_shared",
     "unlock",
-    "usual_mode",
+    "yield_processor",
 ]
 
 NAME = "Linux"
 
-# Not CLOCK_MONOTONIC, which stops in suspend.
+# CLOCK_MONOTONIC would stop in suspend.
 now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 _NETWORK = frozenset(
@@ -97,12 +97,12 @@ _NETWORK = frozenset(
 
 
 def boot_id() -> str:
-    """Return what no other boot of any machine is called."""
+    """Return an id that no other boot of any machine has."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def clock_offset() -> float:
-    """Return how far this process's boot clock was set ahead of the machine's own."""
+    """Return how far this process's boot clock is set ahead of the machine's own, in seconds."""
     try:
         lines = Path("/proc/self/timens_offsets").read_text().splitlines()
     except OSError:
@@ -115,12 +115,12 @@ def clock_offset() -> float:
 
 
 def state_directory() -> Path:
-    """Return where the programs of a user keep what they have to find again."""
+    """Return the directory for a user's persistent program state."""
     return Path.home() / ".local" / "state"
 
 
 def file_system(directory: Path, *, mounts: str | None = None) -> str:
-    """Return the type of the file system under the directory, or "" if it is not told."""
+    """Return the type of the file system under the directory, or "" if unknown."""
     if mounts is None:
         try:
             mounts = Path("/proc/self/mountinfo").read_text(errors="replace")
@@ -135,24 +135,25 @@ def file_system(directory: Path, *, mounts: str | None = None) -> str:
             continue
         point = parts[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
         is_under = real == point or real.startswith(point.rstrip("/") + "/")
-        # Of two mounts on one point the later is on top.
+        # Of two mounts on one mount point, the later is on top.
         if is_under and len(point) >= len(best):
             best, kind = point, rest.split(" ")[0]
     return kind
 
 
-def is_mounted_alone(file: Path) -> bool:
-    """Whether the file is a mount point itself, as a bind mount of a single file makes it."""
+def is_mount_point(file: Path) -> bool:
+    """Whether the file is itself a mount point, as with a bind mount of a single file."""
     try:
         return _mount_of(file) != _mount_of(file.parent)
     except FileNotFoundError:
-        return False  # it is yet to be made; or there is no /proc to ask
+        return False  # the file does not exist yet, or there is no /proc
 
 
 def _mount_of(path: Path) -> str:
     """Return the id of the mount that a path leads to."""
-    # O_PATH: closing any other descriptor of a file drops the POSIX locks that this process has
-    # on it, and those are SQLite's. Not by the table of mounts: it also lists hidden ones.
+    # Use O_PATH, because closing an ordinary descriptor of a file drops the POSIX locks that this
+    # process has on the file, and these are SQLite's. Do not read the mount table, because it also
+    # lists hidden mounts.
     number = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         facts = Path(f"/proc/self/fdinfo/{number}").read_text()
@@ -161,13 +162,13 @@ def _mount_of(path: Path) -> str:
     return facts.partition("mnt_id:")[2].partition("\n")[0].strip()
 
 
-def reaches_other_machines(kind: str) -> bool:
-    """Whether other machines may see a file system of this type, or a program plays it."""
+def is_shared_file_system(kind: str) -> bool:
+    """Whether other machines may see a file system of this type, or a program implements it."""
     return kind in _NETWORK or kind.startswith("fuse")
 
 
-def usual_mode() -> int:
-    """Return the mode that a new file would have; Linux tells it without changing it."""
+def default_file_mode() -> int:
+    """Return the mode that a new file would get; Linux shows the umask without changing it."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("Umask:"):

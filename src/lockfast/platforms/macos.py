@@ -1,4 +1,4 @@
-"""macOS: a clock that counts sleep, the id of a boot, and what statfs says of a volume."""
+"""macOS: a clock that counts sleep, the boot id, and what statfs reports about a volume."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 
 from lockfast.platforms.posix import (
     CAN_REMOVE_OPEN_FILES,
+    HAS_KERNEL_TIMEOUT,
     IS_POSIX,
-    KEEPS_TIME,
     NO_WAIT,
     READ,
     WRITE,
     Poll,
     at_fork,
-    keep_time,
-    lock_alone,
+    lock_exclusive,
     lock_shared,
-    make_way,
     path_of_url,
     remove_unless_locked,
+    set_kernel_timeout,
     sync_directory,
-    try_lock_alone,
+    try_lock_exclusive,
     try_lock_shared,
     unlock,
+    yield_processor,
 )
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAN_REMOVE_OPEN_FILES",
+    "HAS_KERNEL_TIMEOUT",
     "IS_POSIX",
-    "KEEPS_TIME",
     "NAME",
     "NO_WAIT",
     "READ",
@@ -46,45 +46,45 @@ __all__ = [
     "at_fork",
     "boot_id",
     "clock_offset",
+    "default_file_mode",
     "file_system",
-    "is_mounted_alone",
-    "keep_time",
-    "lock_alone",
+    "is_mount_point",
+    "is_shared_file_system",
+    "lock_exclusive",
     "lock_shared",
-    "make_way",
     "now",
     "path_of_url",
-    "reaches_other_machines",
     "remove_unless_locked",
+    "set_kernel_timeout",
     "state_directory",
     "sync_directory",
-    "try_lock_alone",
+    "try_lock_exclusive",
     "try_lock_shared",
     "unlock",
-    "usual_mode",
+    "yield_processor",
 ]
 
 NAME = "macOS"
 
-# It counts sleep, as CLOCK_MONOTONIC does here and `time.monotonic()` does not, and besides
-# nobody who sets or slews the wall clock touches it: clock_gettime(3).
+# CLOCK_MONOTONIC_RAW counts sleep, as CLOCK_MONOTONIC does on macOS and `time.monotonic()` does
+# not. Unlike both, it is unaffected when the wall clock is set or slewed; see clock_gettime(3).
 now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_MONOTONIC_RAW)
 
-# struct statfs with 64-bit inodes, sys/mount.h: the flags stand at byte 64, the type at 72.
+# struct statfs with 64-bit inodes, sys/mount.h: the flags are at byte 64, the type at 72.
 _STATFS_SIZE = 2168
 _FLAGS_AND_TYPE = struct.Struct("@64xI4x16s")
 _MNT_LOCAL = 0x1000
 
 _REMOTE = "network "
-"""Stands before the type of a volume that is not this machine's own."""
+"""Prefix for the type of a volume that is not local to this machine."""
 
 
 def boot_id() -> str:
-    """Return what no other boot of any machine is called."""
+    """Return an id that no other boot of any machine has."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(64)
     size = ctypes.c_size_t(len(buffer))
-    # Not kern.boottime, which moves when somebody sets the clock.
+    # kern.boottime would change when the clock is set.
     if libc.sysctlbyname(b"kern.bootsessionuuid", buffer, ctypes.byref(size), None, 0):
         number = ctypes.get_errno()
         raise OSError(number, f"kern.bootsessionuuid: {os.strerror(number)}")
@@ -92,42 +92,42 @@ def boot_id() -> str:
 
 
 def clock_offset() -> float:
-    """Return 0: a process has no clock of its own here."""
+    """Return 0, because processes have no clock of their own on macOS."""
     return 0.0
 
 
 def state_directory() -> Path:
-    """Return where the programs of a user keep what they have to find again."""
+    """Return the directory for a user's persistent program state."""
     return Path.home() / ".local" / "state"
 
 
 def file_system(directory: Path) -> str:
-    """Return the type of the file system under the directory, or "" if it is not told."""
+    """Return the type of the file system under the directory, or "" if unknown."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # On Intel the plain name is the one of before 64-bit inodes, with another structure.
+    # On Intel, the plain name `statfs` predates 64-bit inodes and uses another structure.
     statfs = getattr(libc, "statfs$INODE64", None) or libc.statfs
     buffer = ctypes.create_string_buffer(_STATFS_SIZE)
     place = directory.resolve()
     while statfs(os.fsencode(place), buffer):
         if place == place.parent:
             return ""
-        place = place.parent  # it is yet to be made, in this one
+        place = place.parent  # the directory does not exist yet, so try its parent
     flags, kind = _FLAGS_AND_TYPE.unpack_from(buffer.raw)
     name: str = kind.partition(b"\0")[0].decode("ascii", "replace")
     return name if flags & _MNT_LOCAL else _REMOTE + name
 
 
-def is_mounted_alone(file: Path) -> bool:
-    """Return False: macOS mounts directories alone."""
+def is_mount_point(file: Path) -> bool:
+    """Return False, because macOS mounts only directories."""
     del file
     return False
 
 
-def reaches_other_machines(kind: str) -> bool:
-    """Whether other machines may see a file system of this type, or a program plays it."""
+def is_shared_file_system(kind: str) -> bool:
+    """Whether other machines may see a file system of this type, or a program implements it."""
     return kind.startswith(_REMOTE) or "fuse" in kind
 
 
-def usual_mode() -> int:
-    """Return a mode for the owner alone: the usual one cannot be asked without changing it."""
+def default_file_mode() -> int:
+    """Return an owner-only mode, because macOS cannot read the umask without changing it."""
     return 0o600

@@ -15,27 +15,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IS_POSIX = True
-"""Whether there are process groups, signals to stop them by, and terminals that they own."""
+"""Whether there are process groups, signals that stop them, and terminals that they own."""
 
 # -- waiting on sockets ----------------------------------------------------------------
 
-# eventlet takes it away, and is refused by name when a client is made, not by this.
+# eventlet removes `select.poll`. A client refuses eventlet by name, so this line must not fail
+# first.
 Poll: type[select.poll] = getattr(select, "poll", object)  # type: ignore[arg-type]
 READ = select.POLLIN
 WRITE = select.POLLOUT
 
-KEEPS_TIME = True
-"""Whether the kernel ends a call on a blocking socket in time; see `keep_time`."""
+HAS_KERNEL_TIMEOUT = True
+"""Whether the kernel can time out a call on a blocking socket; see `set_kernel_timeout`."""
 
 NO_WAIT = socket.MSG_DONTWAIT
-"""A flag with which one call on a blocking socket does not wait."""
+"""Flag for a single non-blocking call on a blocking socket."""
 
-make_way: Callable[[], None] = os.sched_yield
-"""Let whoever else waits for this processor run first."""
+yield_processor: Callable[[], None] = os.sched_yield
+"""Yield the processor to other threads that are waiting for it."""
 
 
-def keep_time(sock: socket.socket, seconds: float) -> None:
-    """Let the kernel end each later call on the socket after so long, by BlockingIOError."""
+def set_kernel_timeout(sock: socket.socket, seconds: float) -> None:
+    """Make the kernel end each later call on the socket after `seconds`, with BlockingIOError."""
     whole = int(seconds)
     value = struct.pack("@ll", whole, max(1, int((seconds - whole) * 1_000_000)))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
@@ -46,43 +47,43 @@ def keep_time(sock: socket.socket, seconds: float) -> None:
 
 
 def path_of_url(path: str) -> str:
-    """Return the path of a file that a URL names by this one."""
-    # Four slashes are meant as three: in POSIX "//tmp" is a path of its own kind.
+    """Return the file path for the path part of a URL."""
+    # Treat four slashes like three, because in POSIX "//tmp" is a special kind of path.
     return "/" + path.lstrip("/") if path.startswith("/") else path
 
 
-class Numbered(Protocol):
+class HasFileno(Protocol):
     """An open file."""
 
     def fileno(self) -> int:
-        """Return its number."""
+        """Return its file descriptor."""
         ...
 
 
 CAN_REMOVE_OPEN_FILES = True
 
 
-def lock_alone(file: Numbered | int) -> None:
-    """Lock the file, waiting for it; the kernel drops the lock with the last who has it open."""
+def lock_exclusive(file: HasFileno | int) -> None:
+    """Lock the file, waiting for it; the kernel drops the lock when no process has it open."""
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
-def lock_shared(file: Numbered | int) -> None:
-    """As `lock_alone`, but beside others who share it; a lock that we have becomes this one."""
+def lock_shared(file: HasFileno | int) -> None:
+    """Lock the file in shared mode, waiting for it; converts a lock that we already have."""
     fcntl.flock(file, fcntl.LOCK_SH)
 
 
-def try_lock_alone(file: Numbered | int) -> bool:
-    """Whether the file is locked now; false if another has it."""
+def try_lock_exclusive(file: HasFileno | int) -> bool:
+    """Lock the file if no one else has it locked; return whether it is locked now."""
     return _try_lock(file, fcntl.LOCK_EX)
 
 
-def try_lock_shared(file: Numbered | int) -> bool:
-    """As `try_lock_alone`, but beside others who share it."""
+def try_lock_shared(file: HasFileno | int) -> bool:
+    """Like `try_lock_exclusive`, but in shared mode."""
     return _try_lock(file, fcntl.LOCK_SH)
 
 
-def _try_lock(file: Numbered | int, kind: int) -> bool:
+def _try_lock(file: HasFileno | int, kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -90,20 +91,23 @@ def _try_lock(file: Numbered | int, kind: int) -> bool:
     return True
 
 
-def unlock(file: Numbered | int) -> None:
-    """Let go of the lock, also for a forked child that has the file open as well."""
+def unlock(file: HasFileno | int) -> None:
+    """Release the lock, even if a forked child still has the file open."""
     fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def remove_unless_locked(path: Path) -> None:
-    """Remove a file whose owner has died: the kernel dropped its lock. Raises OSError."""
+    """Remove the file unless it is locked; the kernel drops the lock of an owner that died.
+
+    Raises OSError.
+    """
     with io.FileIO(path, "r+") as file:
-        if try_lock_alone(file):
+        if try_lock_exclusive(file):
             path.unlink()
 
 
 def sync_directory(path: Path) -> None:
-    """Let the names of the files in it be on the disk when this returns."""
+    """Flush the directory's file names to disk before returning."""
     number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(number)
@@ -120,7 +124,7 @@ def at_fork(
     after_in_parent: Callable[[], None],
     after_in_child: Callable[[], None],
 ) -> None:
-    """Call these whenever the process is copied, for as long as it lives."""
+    """Call these functions at each fork, for the rest of the process's life."""
     os.register_at_fork(
         before=before, after_in_parent=after_in_parent, after_in_child=after_in_child
     )

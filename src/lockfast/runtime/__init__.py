@@ -1,6 +1,5 @@
-"""The hand-written pair under both flavours: `aio` for asyncio, `threads` for the rest.
+"""The hand-written pair under both flavours: `aio` for asyncio, `threads` for sync.
 
-Every name in `aio` stands in `threads` with the same meaning; the shell imports one of
-them as `runtime`, and that import is what the generator of the sync tree renames.
-`clock` and `forking` serve both.
+Every name in `aio` exists in `threads` with the same meaning. The asyncio source imports `aio` as
+`runtime`, and the generator of the sync tree replaces that import. `clock` and `fork` serve both.
 """

@@ -12,14 +12,17 @@ from contextlib import AsyncExitStack as ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockfast.errors import ConfigurationError
-from lockfast.runtime.awaiting import must_be_awaited
-from lockfast.runtime.gathering import gather_tasks as gather
-from lockfast.runtime.leaving import Owing
-from lockfast.runtime.lineage import parents, remember_context
-from lockfast.runtime.lookout import Lookout
-from lockfast.runtime.rounds import TaskRounds as Rounds
-from lockfast.runtime.shielding import shield
-from lockfast.runtime.working import TaskWorker as Worker
+from lockfast.runtime.gather import gather_tasks as gather
+from lockfast.runtime.interrupts import CleanupObligation
+from lockfast.runtime.tasks import (
+    TasklessRunner,
+    must_be_awaited,
+    remember_task,
+    shield,
+    task_ancestors,
+)
+from lockfast.runtime.timers import TaskTicker as Ticker
+from lockfast.runtime.worker import TaskWorker as Worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -28,29 +31,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FLAVOUR",
+    "INTERRUPTED_ANYWHERE",
     "OTHER_CLIENT",
     "OTHER_FLAVOUR",
     "OWNER",
-    "STOOD_STILL",
-    "STRUCK_ANYWHERE",
+    "STANDSTILL_TEXT",
     "Block",
+    "CleanupObligation",
     "Context",
-    "Event",
     "ExitStack",
     "Lock",
-    "Lookout",
     "LoopGuard",
-    "Owing",
-    "Rounds",
     "Signal",
     "StateLock",
     "Task",
+    "TasklessRunner",
+    "Ticker",
+    "WakeEvent",
     "Worker",
     "called",
     "close_at_exit",
     "context",
     "context_name",
-    "each_in_turn",
     "gather",
     "has_ended",
     "has_tasks",
@@ -60,14 +62,15 @@ __all__ = [
     "keep_for_block",
     "leaves_block",
     "must_be_awaited",
-    "parents",
     "refuse_hook",
-    "remember_context",
+    "remember_task",
+    "run_all_steps",
+    "run_for_all",
     "shield",
     "sleep",
     "spawn",
-    "spawn_lookout",
-    "undertake",
+    "spawn_taskless",
+    "task_ancestors",
     "wait_for",
 ]
 
@@ -78,22 +81,23 @@ FLAVOUR = "asyncio"
 OTHER_FLAVOUR = "a plain def"
 OTHER_CLIENT = "lockfast.Locks"
 OWNER = "task"
-STOOD_STILL = "the event loop was blocked for {seconds:.1f} s (or this process did not run)"
-"""What it means if the background wakes up much too late. A loop cannot tell the two apart."""
-STRUCK_ANYWHERE: bool = False
-"""Whether an interrupt may strike between any two instructions; a task is cancelled at an await."""
+STANDSTILL_TEXT = "the event loop was blocked for {seconds:.1f} s (or this process did not run)"
+"""Explains a background that woke far too late. A loop cannot tell the two causes apart."""
+INTERRUPTED_ANYWHERE: bool = False
+"""Whether an interrupt may strike between any two instructions. Not in asyncio, where a task is
+cancelled only at an await."""
 
 Context = asyncio.Task[Any]
 
 
-# Between two awaits a task is alone, so this never waits; the one of `threading` is in C, and
-# entering it costs less than a context manager in Python that does nothing.
+# Between two awaits a task runs alone, so this lock never waits. `threading.RLock` is written in C,
+# and entering it costs less than a Python context manager that does nothing.
 StateLock = threading.RLock
 Lock = asyncio.Lock
 
 
-class Event:
-    """An event that may be set from any thread, as its sync twin may."""
+class WakeEvent:
+    """An event that may be set from any thread, like its sync counterpart."""
 
     __slots__ = ("_is_set", "_loop", "_waiters")
 
@@ -107,14 +111,14 @@ class Event:
         return self._is_set
 
     def set(self) -> None:
-        """Wake whoever waits."""
+        """Wake all waiters."""
         if _running_loop() is self._loop:
             self._set()
         else:
             try:
                 self._loop.call_soon_threadsafe(self._set)
             except RuntimeError:
-                # The loop is closed: nobody can be waiting in it any more.
+                # The loop is closed, so nothing in it can be waiting any more.
                 return
 
     def _set(self) -> None:
@@ -123,15 +127,15 @@ class Event:
             _finish(waiter)
 
     def clear(self) -> None:
-        """Let the next wait wait."""
+        """Reset the event, so that the next wait blocks."""
         self._is_set = False
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, at most `timeout` seconds of the loop's clock."""
         if self._is_set:
             return True
-        # A timer of our own: `asyncio.timeout` works by cancelling the task, and a wait may
-        # stand inside a `shield`.
+        # Use a timer of our own, because `asyncio.timeout` works by cancelling the task, and a wait
+        # may happen inside a `shield`.
         waiter: asyncio.Future[None] = self._loop.create_future()
         timer = None if timeout is None else self._loop.call_later(timeout, _finish, waiter)
         self._waiters.append(waiter)
@@ -157,7 +161,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def context() -> Context:
-    """Return the current owner context: the running task."""
+    """Return the current owner context, which is the running task."""
     task = asyncio.current_task()
     if task is None:
         raise RuntimeError("an AsyncLocks is used inside a task of a running event loop")
@@ -165,21 +169,21 @@ def context() -> Context:
 
 
 context_name: Callable[[Context], str] = operator.methodcaller("get_name")
-"""Return how people know this owner context; in C, as it is asked for at every acquire."""
+"""Return the display name of an owner context; written in C, because every acquire calls it."""
 
 
 def has_tasks() -> bool:
-    """Whether several tasks are one owner context here: never, each is one of its own."""
+    """Whether several tasks share one owner context; never here, as each task has its own."""
     return False
 
 
 def has_ended(task: Context) -> bool:
-    """Whether nobody is left of this owner context."""
+    """Whether this owner context has ended."""
     return task.done()
 
 
 def is_being_cancelled(task: Context) -> bool:
-    """Whether this owner context was told to end, and may not know it yet."""
+    """Whether this owner context was cancelled, even if it has not noticed yet."""
     return task.cancelling() > 0
 
 
@@ -189,20 +193,20 @@ def is_flavoured(function: Callable[..., object]) -> bool:
 
 
 async def sleep(seconds: float) -> None:
-    """Do nothing for so long."""
+    """Sleep for this many seconds."""
     await asyncio.sleep(seconds)
 
 
-async def each_in_turn(*steps: Callable[[], Awaitable[object]]) -> None:
-    """Do each step of an end, in order and whatever the one before raised; then raise that."""
+async def run_all_steps(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Run all cleanup steps in order, even if one raises; then raise its error."""
     if steps:
         try:
             await steps[0]()
         finally:
-            await each_in_turn(*steps[1:])
+            await run_all_steps(*steps[1:])
 
 
-async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
+async def wait_for(event: WakeEvent, *, deadline: float, clock: Clock) -> bool:
     """Wait until the event is set or the deadline has passed; true if it is set."""
     while not event.is_set():
         left = deadline - clock.now()
@@ -213,24 +217,24 @@ async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
 
 
 class Signal:
-    """Set once, with a reason; can be asked or waited for."""
+    """Set once, with a reason; can be polled or waited for."""
 
     __slots__ = ("_clock", "_event", "reason")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._event: Event | None = None
+        self._event: WakeEvent | None = None
         self.reason: str | None = None
 
     def __repr__(self) -> str:
         return f"<Signal {'not set' if self.reason is None else f'set: {self.reason}'}>"
 
     def is_set(self) -> bool:
-        """Whether it has happened."""
+        """Whether the signal has been set."""
         return self.reason is not None
 
     def set(self, reason: str) -> None:
-        """Say that it happened; the first reason stays."""
+        """Set the signal; the first reason stays."""
         if self.reason is None:
             self.reason = reason
         if self._event is not None:
@@ -238,9 +242,9 @@ class Signal:
 
     @must_be_awaited
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it happens, at most `timeout` seconds; true if it has."""
+        """Wait until the signal is set, at most `timeout` seconds; true if it is set."""
         if self._event is None:
-            self._event = Event()
+            self._event = WakeEvent()
         if self.reason is not None:
             self._event.set()
         deadline = float("inf") if timeout is None else self._clock.now() + timeout
@@ -254,16 +258,16 @@ class Task:
         self._task = task
 
     async def join(self) -> None:
-        """Wait until it has ended, unless it is the caller itself."""
+        """Wait until the task has ended, unless it is the caller itself."""
         if self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
 
     def cancel(self) -> None:
-        """Let it end at its next await."""
+        """Make the task end at its next await."""
         self._task.cancel()
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the task still runs."""
         return not self._task.done()
 
 
@@ -273,38 +277,43 @@ _is_background: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 def is_background() -> bool:
-    """Whether this runs in something that was spawned, and not in a call of the application."""
+    """Whether this runs in a background task, and not in a call of the application."""
     return _is_background.get()
 
 
 def spawn(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Task:
-    """Run the function beside the caller; never a step of it before this returns."""
-    # Not by the loop's task factory: an eager one runs the function, perhaps to its end, before
-    # the caller knows what it has spawned.
-    return Task(_begun(function, name))
+    """Run the function in the background; no part of it runs before this returns."""
+    # Do not use the loop's task factory. An eager one runs the function, perhaps to its end, before
+    # the caller has the task that it spawned.
+    return Task(_start_task(function, name))
 
 
-def _begun(function: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
+def _start_task(function: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
     loop, context = asyncio.get_running_loop(), _background()
     return asyncio.Task(function(), loop=loop, name=name, context=context)
 
 
-def undertake(
-    function: Callable[[], Coroutine[Any, Any, None]], *, name: str, ended: Event
+def run_for_all(
+    function: Callable[[], Coroutine[Any, Any, None]], *, name: str, ended: WakeEvent
 ) -> Task:
-    """Do it in a task of its own, which a cancellation of the caller does not end.
+    """Run the function in its own task, which a cancellation of the caller does not end.
 
-    The event is set when it has ended, whatever ended it: a task can be cancelled before its
-    first step, and then does not take one.
+    The event is set when the task has ended, for whatever reason, because a task that is cancelled
+    before its first step never runs.
     """
-    task = _begun(function, name)
+    task = _start_task(function, name)
     task.add_done_callback(lambda _: ended.set())
     return Task(task)
 
 
-def spawn_lookout(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Lookout:
-    """As `spawn`, but it outlasts a program that cancels all tasks, and waits for events alone."""
-    return Lookout(function(), name=name, context=_background())
+def spawn_taskless(
+    function: Callable[[], Coroutine[Any, Any, None]], *, name: str
+) -> TasklessRunner:
+    """Like `spawn`, but the function survives a program that cancels all tasks.
+
+    It may wait only for events.
+    """
+    return TasklessRunner(function(), name=name, context=_background())
 
 
 def _background() -> contextvars.Context:
@@ -314,12 +323,13 @@ def _background() -> contextvars.Context:
 
 
 async def called(hook: Callable[[Any], object], argument: object) -> None:
-    """Call a hook; one that is an `async def` runs in a task of its own, and is waited for."""
+    """Call a hook; an `async def` runs in a task of its own, and is waited for."""
     answer = hook(argument)
     if not inspect.iscoroutine(answer):
         return
-    # In a task, as its author expects; waited for by an event, since whoever delivers has none.
-    ended = Event()
+    # The hook runs in a task, as its author expects. We wait for it with an event, because the
+    # dispatcher itself does not run in a task.
+    ended = WakeEvent()
     task = asyncio.Task(answer, loop=asyncio.get_running_loop(), context=_background())
     task.add_done_callback(lambda _: ended.set())
     await ended.wait()
@@ -328,21 +338,21 @@ async def called(hook: Callable[[Any], object], argument: object) -> None:
 
 
 def refuse_hook(_hook: object) -> None:
-    """Do nothing: a hook may be a plain function, or an `async def`."""
+    """Do nothing, because here a hook may be a plain function or an `async def`."""
 
 
 def leaves_block(function: F) -> F:
-    """Mark the method that leaves a block; its twin lets `with` keep something until then."""
+    """Return the method unchanged; only in threads does a `with` statement keep an obligation."""
     return function
 
 
-def keep_for_block(_manager: object, owing: Owing) -> None:
-    """Rely on the block to be left: nothing interrupts a task between two awaits."""
-    owing.fulfil()
+def keep_for_block(_manager: object, obligation: CleanupObligation) -> None:
+    """Rely on the block being left, because nothing interrupts a task between two awaits."""
+    obligation.fulfil()
 
 
 class LoopGuard:
-    """Where a client lives: the event loop that first used it."""
+    """Binds a client to the event loop that first used it."""
 
     __slots__ = ("_loop",)
 
@@ -354,7 +364,7 @@ class LoopGuard:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self.check()
-        # Told which loop: to ask which one is running costs Python 3.11 a system call.
+        # Pass the loop, because finding out which one is running costs Python 3.11 a system call.
         return asyncio.current_task(loop) or context()
 
     def check(self) -> None:
@@ -368,24 +378,27 @@ class LoopGuard:
             self._loop = loop
 
     def call(self, function: Callable[[], None]) -> None:
-        """Call it where the client lives: now, or, from another thread, as soon as can be."""
+        """Call the function in the client's loop, at once if possible.
+
+        From another thread, it is called as soon as the loop gets to it.
+        """
         loop = self._loop
         if loop is None or _running_loop() is loop:
             function()
             return
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is told there
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody is there to call
             loop.call_soon_threadsafe(function)
 
     def forget(self) -> None:
-        """Live nowhere yet, in a forked child."""
+        """Forget the parent's loop, in a forked child."""
         self._loop = None
 
 
 class Block:
     """An `async with` block around a lease; its task is cancelled when the lease is lost.
 
-    The same dance as `asyncio.timeout`: our cancellation becomes LeaseLost where the
-    block is left, and somebody else's cancellation stays one.
+    As in `asyncio.timeout`, our cancellation becomes LeaseLost where the block is left, and any
+    other cancellation stays a cancellation.
     """
 
     __slots__ = ("_cancelling", "_done", "_interrupted", "_left", "_message", "_task")
@@ -397,11 +410,11 @@ class Block:
         self._interrupted = False
         self._left = False
         self._message = ""
-        self._done: Event | None = None
+        self._done: WakeEvent | None = None
 
     @property
     def context(self) -> Context:
-        """Whose block it is."""
+        """The task that runs the block."""
         return self._task
 
     def interrupt(self, message: str) -> None:
@@ -410,9 +423,9 @@ class Block:
             return
         self._message = message
         if self._task is _current_task():
-            # The body itself found the loss in a call of ours, and hears of it there.
-            # Cancelling a running task strikes at its next await, which may be after it
-            # has left the block; asking the loop to do it lets us see that it has left.
+            # The body itself found the loss in a call to us, and that call reports it. Cancelling a
+            # running task takes effect at its next await, which may be after the task has left the
+            # block. Cancelling it from the loop lets us see whether it has left.
             asyncio.get_running_loop().call_soon(self._cancel)
         else:
             self._cancel()
@@ -432,14 +445,14 @@ class Block:
         )
 
     def finish(self) -> None:
-        """Say that the block was left and its lease ended."""
+        """Record that the block was left and its lease has ended."""
         if self._done is not None:
             self._done.set()
 
     async def finished(self, *, deadline: float, clock: Clock) -> None:
         """Wait until the interrupted body has left the block."""
         if self._task is not _current_task():
-            self._done = Event()
+            self._done = WakeEvent()
             await wait_for(self._done, deadline=deadline, clock=clock)
 
 
@@ -448,4 +461,4 @@ def _current_task() -> Context | None:
 
 
 def close_at_exit(_one: object) -> None:
-    """Do nothing: when the interpreter exits there is no loop left to close in."""
+    """Do nothing, because no event loop is left when the interpreter exits."""

@@ -15,11 +15,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lockfast.errors import ConfigurationError
-from lockfast.runtime.gathering import gather_threads as gather
-from lockfast.runtime.leaving import Owing, keep_for_block, leaves_block
-from lockfast.runtime.rounds import ThreadRounds as Rounds
-from lockfast.runtime.starting import refuse_without_daemons, start
-from lockfast.runtime.working import ThreadWorker as Worker
+from lockfast.runtime.gather import gather_threads as gather
+from lockfast.runtime.gather import refuse_without_daemons, start_thread
+from lockfast.runtime.interrupts import CleanupObligation, keep_for_block, leaves_block
+from lockfast.runtime.timers import ThreadTicker as Ticker
+from lockfast.runtime.worker import ThreadWorker as Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,29 +28,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FLAVOUR",
+    "INTERRUPTED_ANYWHERE",
     "OTHER_CLIENT",
     "OTHER_FLAVOUR",
     "OWNER",
-    "STOOD_STILL",
-    "STRUCK_ANYWHERE",
+    "STANDSTILL_TEXT",
     "Block",
+    "CleanupObligation",
     "Context",
-    "Event",
     "ExitStack",
     "Lock",
-    "Lookout",
     "LoopGuard",
-    "Owing",
-    "Rounds",
     "Signal",
     "StateLock",
     "Task",
+    "TasklessRunner",
+    "Ticker",
+    "WakeEvent",
     "Worker",
     "called",
     "close_at_exit",
     "context",
     "context_name",
-    "each_in_turn",
     "gather",
     "has_ended",
     "has_tasks",
@@ -60,14 +59,15 @@ __all__ = [
     "keep_for_block",
     "leaves_block",
     "must_be_awaited",
-    "parents",
     "refuse_hook",
-    "remember_context",
+    "remember_task",
+    "run_all_steps",
+    "run_for_all",
     "shield",
     "sleep",
     "spawn",
-    "spawn_lookout",
-    "undertake",
+    "spawn_taskless",
+    "task_ancestors",
     "wait_for",
 ]
 
@@ -78,10 +78,11 @@ FLAVOUR = "sync"
 OTHER_FLAVOUR = "an async def"
 OTHER_CLIENT = "lockfast.AsyncLocks"
 OWNER = "thread"
-STOOD_STILL = "this process did not run for {seconds:.1f} s"
-"""What it means if the background wakes up much too late."""
-STRUCK_ANYWHERE: bool = True
-"""Whether an interrupt may strike between any two instructions: a signal's exception, say."""
+STANDSTILL_TEXT = "this process did not run for {seconds:.1f} s"
+"""Explains a background that woke far too late."""
+INTERRUPTED_ANYWHERE: bool = True
+"""Whether an interrupt may strike between any two instructions, such as an exception from a signal.
+"""
 
 StateLock = threading.RLock
 Lock = threading.Lock
@@ -90,33 +91,33 @@ context: Callable[[], threading.Thread] = threading.current_thread
 
 
 def has_ended(thread: threading.Thread) -> bool:
-    """Whether nobody is left of this owner context."""
+    """Whether this owner context has ended."""
     return not thread.is_alive()
 
 
 def is_being_cancelled(_thread: threading.Thread) -> bool:
-    """Whether this owner context was told to end: no thread can be."""
+    """Whether this owner context was cancelled; never, because a thread cannot be cancelled."""
     return False
 
 
 def context_name(thread: threading.Thread) -> str:
-    """Return how people know this owner context."""
+    """Return the display name of an owner context."""
     return thread.name
 
 
-def remember_context(thread: threading.Thread) -> weakref.ref[threading.Thread]:
-    """Return the thread, weakly; none inherits what its starter held."""
+def remember_task(thread: threading.Thread) -> weakref.ref[threading.Thread]:
+    """Return a weak reference to the thread; threads do not inherit what their starter held."""
     return weakref.ref(thread)
 
 
-def parents() -> tuple[threading.Thread, ...]:
-    """Return nobody: see `remember_context`."""
+def task_ancestors() -> tuple[threading.Thread, ...]:
+    """Return an empty tuple, because threads have no ancestors."""
     return ()
 
 
 def has_tasks() -> bool:
-    """Whether this owner context runs an event loop, whose tasks are all one owner then."""
-    asyncio = sys.modules.get("asyncio")  # a program without it has no loop of its
+    """Whether this owner context runs an event loop, whose tasks then all share one owner."""
+    asyncio = sys.modules.get("asyncio")  # without it, the program has no event loop
     try:
         return asyncio is not None and asyncio.get_running_loop() is not None
     except RuntimeError:
@@ -124,29 +125,30 @@ def has_tasks() -> bool:
 
 
 def must_be_awaited(function: F) -> F:
-    """Return it: in threads a call has the answer, and nothing can be forgotten."""
+    """Return the function unchanged, because in threads there is no await to forget."""
     return function
 
 
 def is_flavoured(function: Callable[..., object]) -> bool:
     """Whether a lock of this flavour can decorate the function."""
-    # What runs after the call has returned would run without the lock: also the coroutine of an
-    # object whose __call__ is an async def. Generators were refused before.
+    # Code that runs after the call has returned would run without the lock, including the coroutine
+    # of an object whose __call__ is an async def. Generators were refused earlier.
     call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
     return not any(inspect.iscoroutinefunction(one) for one in (function, call))
 
 
-class Event:
-    """As `threading.Event`, but while nobody waits there is nothing to lock and to notify.
+class WakeEvent:
+    """Like `threading.Event`, but with nothing to lock or notify while no thread waits.
 
-    One is made for every claim that waits, and most are set by the very thread that waits.
+    An event is created for every waiting claim, and most events are set by the very thread that
+    waits.
     """
 
-    __slots__ = ("_gates", "_is_nudged", "_is_set")
+    __slots__ = ("_gates", "_is_set", "_is_woken")
 
     def __init__(self) -> None:
         self._is_set = False
-        self._is_nudged = False
+        self._is_woken = False
         self._gates: list[threading.Lock] = []
 
     def is_set(self) -> bool:
@@ -154,14 +156,15 @@ class Event:
         return self._is_set
 
     def set(self) -> None:
-        """Wake whoever waits."""
-        # Before the gates are looked at, as a gate is added before this is: one sees the other.
+        """Wake all waiters."""
+        # Set the flag before looking at the gates, as `wait` adds its gate before looking at the
+        # flag. So at least one of the two sees the other.
         self._is_set = True
         self._open_gates()
 
-    def nudge(self) -> None:
-        """Let whoever waits, or waits next, look around although it is not set."""
-        self._is_nudged = True
+    def wake_to_check(self) -> None:
+        """Wake the current waiters, or the next one, without setting the event."""
+        self._is_woken = True
         self._open_gates()
 
     def _open_gates(self) -> None:
@@ -170,46 +173,46 @@ class Event:
                 self._gates.pop().release()
 
     def clear(self) -> None:
-        """Let the next wait wait."""
+        """Reset the event, so that the next wait blocks."""
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most `timeout` seconds; a nudge ends the wait too."""
+        """Wait until it is set, at most `timeout` seconds; `wake_to_check` ends the wait too."""
         gate = threading.Lock()
         gate.acquire()
         self._gates.append(gate)
         try:
-            if not (self._is_set or self._is_nudged):
+            if not (self._is_set or self._is_woken):
                 gate.acquire(timeout=-1 if timeout is None else timeout)
             return self._is_set
         finally:
-            self._is_nudged = False
-            with contextlib.suppress(ValueError):  # it was opened
+            self._is_woken = False
+            with contextlib.suppress(ValueError):  # the gate has been opened
                 self._gates.remove(gate)
 
 
 def shield(result: T) -> T:
-    """Return the result: a thread cannot be cancelled, so nothing is to be shielded."""
+    """Return the result; a thread cannot be cancelled, so there is nothing to shield."""
     return result
 
 
 def sleep(seconds: float) -> None:
-    """Do nothing for so long."""
+    """Sleep for this many seconds."""
     time.sleep(seconds)
 
 
-def each_in_turn(*steps: Callable[[], object]) -> None:
-    """Do each step of an end, in order and whatever the one before raised; then raise that."""
-    # Not by an ExitStack: its frame keeps the exception, and with it all that an interrupt left
-    # unclosed, until the collector comes.
+def run_all_steps(*steps: Callable[[], object]) -> None:
+    """Run all cleanup steps in order, even if one raises; then raise its error."""
+    # Do not use an ExitStack. Its frame keeps the exception, and with it everything that an
+    # interrupt left unclosed, until the garbage collector runs.
     if steps:
         try:
             steps[0]()
         finally:
-            each_in_turn(*steps[1:])
+            run_all_steps(*steps[1:])
 
 
-def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
+def wait_for(event: WakeEvent, *, deadline: float, clock: Clock) -> bool:
     """Wait until the event is set or the deadline has passed; true if it is set."""
     while not event.is_set():
         left = deadline - clock.now()
@@ -219,41 +222,43 @@ def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
     return True
 
 
-# One for all signals: two threads that wait first must share one event.
-# Re-entrant: a signal handler may wait for a signal while its thread is in here.
-_making_events = threading.RLock()
+# There is one lock for all signals, because the first two threads to wait for a signal must share
+# one event. The lock is re-entrant, because a signal handler may wait for a signal while its thread
+# holds the lock.
+_event_creation = threading.RLock()
 
 
 class Signal:
-    """Set once, with a reason; can be asked or waited for."""
+    """Set once, with a reason; can be polled or waited for."""
 
     __slots__ = ("_clock", "_event", "reason")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._event: Event | None = None
+        self._event: WakeEvent | None = None
         self.reason: str | None = None
 
     def __repr__(self) -> str:
         return f"<Signal {'not set' if self.reason is None else f'set: {self.reason}'}>"
 
     def is_set(self) -> bool:
-        """Whether it has happened."""
+        """Whether the signal has been set."""
         return self.reason is not None
 
     def set(self, reason: str) -> None:
-        """Say that it happened; the first reason stays."""
+        """Set the signal; the first reason stays."""
         if self.reason is None:
             self.reason = reason
         if self._event is not None:
             self._event.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it happens, at most `timeout` seconds; true if it has."""
-        with _making_events:
+        """Wait until the signal is set, at most `timeout` seconds; true if it is set."""
+        with _event_creation:
             if self._event is None:
-                # Made on demand: an Event costs more than the rest of a lease together.
-                self._event = Event()
+                # Created on demand, because a WakeEvent costs more than the rest of a lease
+                # together.
+                self._event = WakeEvent()
         if self.reason is not None:
             self._event.set()
         deadline = float("inf") if timeout is None else self._clock.now() + timeout
@@ -269,32 +274,32 @@ class Task:
         self.has_ended = False
 
     def join(self) -> None:
-        """Wait until it has ended, unless it is the caller itself."""
+        """Wait until the thread has ended, unless it is the caller itself."""
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def cancel(self) -> None:
-        """Do nothing: a thread cannot be cancelled."""
+        """Do nothing, because a thread cannot be cancelled."""
 
     def is_alive(self) -> bool:
-        """Whether it still runs; false in a forked child, which has no such thread."""
-        # Not by asking the thread: an interrupt in the middle of that lets Python take it for
-        # ended, for good, and a second one would be started beside it.
+        """Whether the thread still runs; false in a forked child, which has no such thread."""
+        # Do not ask the thread itself. An interrupt in the middle of `Thread.is_alive` makes Python
+        # believe, for good, that the thread has ended, and a second one would be started beside it.
         return not self.has_ended and self._process == os.getpid()
 
 
-Lookout = Task
+TasklessRunner = Task
 
 _here = threading.local()
 
 
 def is_background() -> bool:
-    """Whether this runs in something that was spawned, and not in a call of the application."""
+    """Whether this runs in a background thread, and not in a call of the application."""
     return getattr(_here, "is_background", False)
 
 
 def spawn(function: Callable[[], None], *, name: str) -> Task:
-    """Run the function beside the caller; it does not keep the interpreter alive."""
+    """Run the function in the background; it does not keep the interpreter alive."""
 
     def work() -> None:
         _here.is_background = True
@@ -305,14 +310,14 @@ def spawn(function: Callable[[], None], *, name: str) -> Task:
 
     thread = threading.Thread(target=work, name=name, daemon=True)
     task = Task(thread)
-    start(thread)
+    start_thread(thread)
     return task
 
 
-def undertake(function: Callable[[], None], *, name: str, ended: Event) -> Task | None:
-    """Do it here: nobody can cancel the caller, and a thread of its own would cost more.
+def run_for_all(function: Callable[[], None], *, name: str, ended: WakeEvent) -> Task | None:
+    """Run the function here, as the caller cannot be cancelled and a new thread would cost more.
 
-    The event is set when it has ended, whatever ended it.
+    The event is set when the function has ended, for whatever reason.
     """
     del name
     try:
@@ -322,16 +327,16 @@ def undertake(function: Callable[[], None], *, name: str, ended: Event) -> Task 
     return None
 
 
-spawn_lookout = spawn  # no thread can be cancelled
+spawn_taskless = spawn  # no thread can be cancelled
 
 
 def called(hook: Callable[[Any], object], argument: object) -> None:
-    """Call a hook; what it returns is nobody's."""
+    """Call a hook and ignore its result."""
     hook(argument)
 
 
 def refuse_hook(hook: object) -> None:
-    """Raise if nobody here could run the hook."""
+    """Raise if the hook cannot run in this flavour."""
     if inspect.iscoroutinefunction(hook):
         raise ConfigurationError(
             f"the hook {hook!r} is an async def, and this is the sync flavour; make it a plain "
@@ -339,12 +344,13 @@ def refuse_hook(hook: object) -> None:
         )
 
 
-# What gevent replaces, as it was when our modules took Python's locks, events and sleeps.
+# A function that gevent replaces, as it was when our modules imported Python's locks, events and
+# sleeps.
 _ALLOCATE_LOCK = _thread.allocate_lock
 
 
 def _refuse_patched() -> None:
-    """Raise if the threads of this process were replaced by greenlets that we cannot live with."""
+    """Raise if greenlets that we cannot work with have replaced this process's threads."""
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and patcher.is_monkey_patched("socket"):
         raise ConfigurationError(
@@ -364,7 +370,7 @@ def _refuse_patched() -> None:
 
 
 class LoopGuard:
-    """Where a client lives: any thread, real or of gevent's making."""
+    """Accepts every thread, real or from gevent, because a sync client belongs to no event loop."""
 
     def __init__(self) -> None:
         refuse_without_daemons()
@@ -373,23 +379,24 @@ class LoopGuard:
     def context(self) -> Context:
         """Return the current owner context.
 
-        At each acquire, since gunicorn with --preload forks first and patches then: nothing is to
-        be seen when the client is made, nor when the fork is over.
+        The threads are checked at each acquire, because gunicorn with --preload forks first and
+        patches afterwards. When the client is created and when the fork ends, there is nothing to
+        see yet.
         """
         self.check()
         return threading.current_thread()
 
     def check(self) -> None:
-        """Refuse what was replaced meanwhile; a sync client serves every thread."""
+        """Refuse threads that were replaced in the meantime; a sync client serves every thread."""
         if _thread.allocate_lock is not _ALLOCATE_LOCK:
             _refuse_patched()
 
     def call(self, function: Callable[[], None]) -> None:
-        """Call it: a sync client lives in every thread."""
+        """Call the function; a sync client works in every thread."""
         function()
 
     def forget(self) -> None:
-        """Do nothing: see `call`."""
+        """Do nothing, because a sync client belongs to no thread."""
 
 
 class Block:
@@ -403,36 +410,36 @@ class Block:
 
     @property
     def context(self) -> Context:
-        """Whose block it is."""
+        """The thread that runs the block."""
         return self._thread
 
     def interrupt(self, _message: str) -> None:
-        """Do nothing: the body learns of the loss from `check()` or when it leaves."""
+        """Do nothing; the body learns of the loss from `check()` or when it leaves."""
 
     def leave(self, _error: BaseException | None) -> bool:
-        """Whether the error that ends the body is our own interruption: never."""
+        """Whether the error that ends the body is our own interruption; never, in threads."""
         return False
 
     def finish(self) -> None:
-        """Do nothing: nobody waits for a thread's block."""
+        """Do nothing, because nobody waits for a thread's block."""
 
     def finished(self, *, deadline: float, clock: Clock) -> None:
-        """Do nothing: see `can_interrupt`."""
+        """Do nothing, because no body is ever interrupted."""
 
 
 class Closable(Protocol):
-    """Something that lets go when it is told to."""
+    """Something that can be closed."""
 
     def close(self) -> None:
-        """Let go."""
+        """Release what it holds."""
 
 
-# Module state, because the interpreter's exit is one for all.
+# Module state, because the interpreter exits only once.
 _open: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
 def close_at_exit(one: Closable) -> None:
-    """Close it when the interpreter exits, if it still lives then."""
+    """Close the object when the interpreter exits, if it still exists then."""
     _open.add(one)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from lockfast.sql_rows._async.claimed_row import AsyncClaimedRow
-from lockfast.sql_rows._async.claims import AsyncClaimedRows
+from lockfast.sql_rows._async.claims import AsyncClaimedRow, AsyncClaimedRows
 from lockfast.sql_rows._async.claims import claim_rows as async_claim_rows
 from lockfast.sql_rows._async.versioned import AsyncVersioned
-from lockfast.sql_rows._sync.claimed_row import ClaimedRow
-from lockfast.sql_rows._sync.claims import ClaimedRows, claim_rows
+from lockfast.sql_rows._sync.claims import ClaimedRow, ClaimedRows, claim_rows
 from lockfast.sql_rows._sync.versioned import Versioned
-from lockfast.sql_rows.committing import hold_until_commit
-from lockfast.sql_rows.versions import VersionedRow
+from lockfast.sql_rows.commit import hold_until_commit
+from lockfast.sql_rows.tables import VersionedRow
 
 __all__ = [
     "AsyncClaimedRow",

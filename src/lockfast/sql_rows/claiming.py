@@ -1,8 +1,8 @@
-"""Rows that a worker claims for a while: what is asked of the database, in its own words.
+"""Rows that a worker claims for a while: the SQL statements, in each dialect.
 
-A claimed row has a deadline on the database's clock and a token that grows with every claim of
-it. Whoever renews or finishes names the token, so a row that another has claimed since is left
-alone, whatever the clock says.
+A claimed row has a deadline on the database's clock and a token that grows with every claim of the
+row. A renewal or a finish names the token, so it never changes a row that another worker has
+claimed since, whatever the clock says.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockfast.connections.dialects import MYSQL, POSTGRESQL, SQLITE
-from lockfast.connections.exactness import in_32_bits
-from lockfast.connections.statements import Statement, Value, joined
-from lockfast.core.tokens import next_token
+from lockfast.core.door import next_token
+from lockfast.dbapi.statements import (
+    MYSQL,
+    POSTGRESQL,
+    SQLITE,
+    Statement,
+    Value,
+    in_32_bits,
+    joined,
+)
 from lockfast.errors import ConfigurationError
 from lockfast.model import Claim, frozen_to_checkers
 from lockfast.sql_rows.tables import KeyedTable, columns, equal, folded
@@ -22,21 +28,23 @@ from lockfast.sql_rows.tables import KeyedTable, columns, equal, folded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast.connections.dialects import Dialect, Table
+    from lockfast.dbapi.statements import DatabaseDialect, Table
 
-NOW = "lockfast_now"
-"""What the clock is called beside the columns of a row."""
+NOW_COLUMN = "lockfast_now"
+"""Name of the column that returns the database's clock along with a row."""
 
-# Seconds since 1970, as a double. When a statement began is early enough: it can only make a
-# claim end sooner than its holder counts on, by as long as it has waited for the row.
+# Seconds since 1970, as a double. The time at which a statement began is good enough. If the
+# statement then waits for the row, the claim ends sooner by that wait, but the holder counts from
+# even earlier, before it sent the request.
 _CLOCKS = {
     SQLITE: "((julianday('now') - 2440587.5) * 86400.0)",
     POSTGRESQL: "CAST(extract(epoch FROM clock_timestamp()) AS double precision)",
     MYSQL: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
 }
 
-# Not FOR UPDATE in PostgreSQL: whoever inserts a row that refers to ours keeps it locked against
-# that until its commit, and no renewal would come through. A change of `until` needs no such lock.
+# PostgreSQL's FOR UPDATE is too strong. A transaction that inserts a row referring to ours holds a
+# lock that conflicts with it until its commit, and no renewal would succeed. Changing `until` does
+# not need so strong a lock.
 _LOCKS_OF_RENEWAL = {
     SQLITE: "",
     POSTGRESQL: " FOR NO KEY UPDATE SKIP LOCKED",
@@ -44,14 +52,14 @@ _LOCKS_OF_RENEWAL = {
 }
 
 INEXACT_SECONDS = 0.05
-"""A deadline that is further off was rounded by its column."""
+"""Tolerance for a deadline that was read back; a larger difference means the column rounds."""
 
 Key = tuple[object, ...]
 
 
 @frozen_to_checkers(kw_only=True)
 class RowClaim(Claim):
-    """A claim that was granted before it was made: the row, and its token."""
+    """The row's key and its token, as a claim that was granted before this object was made."""
 
     key: Key
     token: int
@@ -59,7 +67,7 @@ class RowClaim(Claim):
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """Which rows of a table may be claimed, the oldest first, and where that is written down."""
+    """Which rows of a table may be claimed, the oldest first, and which columns record that."""
 
     keyed: KeyedTable
     where: tuple[tuple[str, object], ...]
@@ -78,15 +86,15 @@ class Claimable:
         until: str,
         token: str,
     ) -> Claimable:
-        """Return it, with what is not yet clear made so."""
+        """Return a Claimable with all names checked, and the key as the last sort columns."""
         if not isinstance(where, Mapping):
             raise TypeError(f"where is a dict of columns and values, not {type(where).__name__}")
         keyed = KeyedTable.of(table, key)
         if where:
             columns("where", tuple(where))
         own = columns("until", until) + columns("token", token)
-        told_apart = folded((*own, *keyed.key))
-        if len(told_apart) < len(own) + len(keyed.key) or folded(own) & folded(where):
+        distinct = folded((*own, *keyed.key))
+        if len(distinct) < len(own) + len(keyed.key) or folded(own) & folded(where):
             raise ConfigurationError(
                 f"until={until!r} and token={token!r} are two columns of their own, beside the key "
                 "and those of `where`"
@@ -97,34 +105,35 @@ class Claimable:
 
     # -- statements --------------------------------------------------------------------
 
-    def look(self, dialect: Dialect, *, limit: int, locks: bool) -> Statement:
-        """Return what reads the oldest that may be claimed.
+    def look(self, dialect: DatabaseDialect, *, limit: int, locks: bool) -> Statement:
+        """Return the query for the oldest rows that may be claimed.
 
-        With a lock it passes over those that another locks at this moment.
+        With `locks`, it skips rows that another transaction has locked at this moment.
         """
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
         is_pending = [equal(dialect, self.where), Statement(" AND ")] if self.where else []
         order = ", ".join(map(dialect.quoted, self.order_by))
         lock = " FOR UPDATE SKIP LOCKED" if locks and dialect is not SQLITE else ""
         return Statement(
-            *("SELECT *, ", now, f" AS {NOW} FROM ", dialect.quoted_table(self.keyed.table)),
+            *("SELECT *, ", now, f" AS {NOW_COLUMN} FROM ", dialect.quoted_table(self.keyed.table)),
             " WHERE ",
             *is_pending,
             f"({until} IS NULL OR {until} <= {now}) ORDER BY {order} LIMIT {int(limit)}{lock}",
         )
 
-    def lock_all(self, dialect: Dialect) -> Statement:
-        """Return what changes nothing, and lets SQLite have one writer from here to the commit.
+    def lock_all(self, dialect: DatabaseDialect) -> Statement:
+        """Return a no-op update that makes us SQLite's only writer until the commit.
 
-        Whoever looked first and wrote then would be refused, if another was quicker.
+        Without it, a transaction that reads first and then writes is rejected if another one wrote
+        in between.
         """
         until = dialect.quoted(self.until)
         return Statement(*self._update(dialect), f"{until} = {until} WHERE 1 = 0")
 
     def claim(
-        self, dialect: Dialect, rows: Sequence[dict[str, Any]], *, token: int, ttl: float
+        self, dialect: DatabaseDialect, rows: Sequence[dict[str, Any]], *, token: int, ttl: float
     ) -> Statement:
-        """Return what claims the rows, each only if its token is still as it was read."""
+        """Return the update that claims the rows, each only if its token has not changed."""
         until = dialect.quoted(self.until)
         return Statement(
             *self._update(dialect),
@@ -136,8 +145,8 @@ class Claimable:
             ),
         )
 
-    def read_back(self, dialect: Dialect, rows: Sequence[dict[str, Any]]) -> Statement:
-        """Return what reads what a claim has written: token, deadline, and the clock."""
+    def read_back(self, dialect: DatabaseDialect, rows: Sequence[dict[str, Any]]) -> Statement:
+        """Return the query for the token and deadline that a claim wrote, and for the clock."""
         names = ", ".join(map(dialect.quoted, (self.token, self.until)))
         is_one = (self.keyed.is_row(dialect, self.of_row(one)) for one in rows)
         return Statement(
@@ -147,13 +156,13 @@ class Claimable:
         )
 
     def still_claimed(
-        self, dialect: Dialect, claims: Sequence[tuple[Key, int]], *, locks: bool
+        self, dialect: DatabaseDialect, claims: Sequence[tuple[Key, int]], *, locks: bool
     ) -> Statement:
-        """Return what reads which of them are still claimed by their token.
+        """Return the query for the rows that are still claimed by their token.
 
-        With a lock it passes over those that another transaction locks at this moment, as the
-        worker's own may for long: whoever waited for it would wait for its commit. Without, it
-        reads what was committed last, and waits for nobody.
+        With `locks`, it skips rows that another transaction has locked. That transaction may be the
+        worker's own, and last for a long time, and waiting for the lock would mean waiting for its
+        commit. Without `locks` it reads what was committed last, and never waits.
         """
         names = ", ".join(map(dialect.quoted, self.keyed.key))
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
@@ -165,9 +174,9 @@ class Claimable:
         )
 
     def renew(
-        self, dialect: Dialect, claims: Sequence[tuple[Key, int]], *, ttl: float
+        self, dialect: DatabaseDialect, claims: Sequence[tuple[Key, int]], *, ttl: float
     ) -> Statement:
-        """Return what gives them a full ttl again; they were found claimed, and are locked."""
+        """Return the update that renews claims by a full ttl; the caller has locked the rows."""
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
         return Statement(
             *self._update(dialect),
@@ -175,8 +184,8 @@ class Claimable:
             self._any_of(dialect, claims),
         )
 
-    def give_back(self, dialect: Dialect, key: Key, token: int) -> Statement:
-        """Return what lets others claim the row at once."""
+    def give_back(self, dialect: DatabaseDialect, key: Key, token: int) -> Statement:
+        """Return the update that lets others claim the row at once."""
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
         condition = self._any_of(dialect, [(key, token)])
         return Statement(
@@ -184,12 +193,12 @@ class Claimable:
         )
 
     def finish(
-        self, dialect: Dialect, key: Key, token: int, changes: Mapping[str, object]
+        self, dialect: DatabaseDialect, key: Key, token: int, changes: Mapping[str, object]
     ) -> Statement:
-        """Return what writes the outcome, unless another has claimed the row since.
+        """Return the update that writes the result, unless another worker has claimed the row.
 
-        Also if the claim has ended by the clock: nobody else has had the row. Once only, since
-        then it is claimed by nobody: a repeat, late, finds nothing to change.
+        It also works after the claim's deadline, as long as nobody else has had the row. It works
+        only once, because it ends the claim, so a late repeat finds nothing to change.
         """
         until = dialect.quoted(self.until)
         assignments = [*self.keyed.changed(dialect, changes), Statement(until, " = NULL")]
@@ -199,10 +208,11 @@ class Claimable:
             *(f" WHERE {until} IS NOT NULL AND ", self._any_of(dialect, [(key, token)])),
         )
 
-    def who_has(self, dialect: Dialect, key: Key) -> Statement:
-        """Return what reads the token of a row as it is now."""
+    def current_token(self, dialect: DatabaseDialect, key: Key) -> Statement:
+        """Return the query for the current token of a row."""
         table, condition = dialect.quoted_table(self.keyed.table), self.keyed.is_row(dialect, key)
-        lock = dialect.for_update if dialect is MYSQL else ""  # else it shows an old snapshot
+        # Without a lock, MySQL would show an old snapshot.
+        lock = dialect.for_update if dialect is MYSQL else ""
         column = dialect.quoted(self.token)
         return Statement("SELECT ", column, " FROM ", table, " WHERE ", condition, lock)
 
@@ -213,7 +223,7 @@ class Claimable:
         return self.keyed.key_of(row)
 
     def refuse_shared_keys(self, rows: Sequence[dict[str, Any]], *, changed: int) -> None:
-        """Refuse a key that several rows have: more were read by it, or changed, than there are."""
+        """Refuse a key that is not unique, which shows in more rows read or changed than keys."""
         if changed > len(rows) or len(set(map(self.of_row, rows))) < len(rows):
             raise ConfigurationError(
                 f"{', '.join(self.keyed.key)}, the key of {self.keyed}, is not unique: name the "
@@ -223,16 +233,16 @@ class Claimable:
     def refuse_inexact(
         self, written: Sequence[Sequence[Any]], *, token: int, since: float, ttl: float
     ) -> None:
-        """Refuse columns that keep other numbers than they were given, by what was read back.
+        """Refuse columns that do not store exact numbers, judging by the values read back.
 
-        A REAL of PostgreSQL has 32 bits: a deadline is then off by up to a minute, and two workers
-        have one row. The claim was made after the clock said `since`.
+        PostgreSQL's REAL has 32 bits, so a deadline in it is off by up to a minute, and two workers
+        get the same row. The claim was made after the clock read `since`.
         """
         for found, until, now in written:
             if found != token:
                 raise self._inexact(self.token, found, "BIGINT")
             earliest, latest = since + ttl - INEXACT_SECONDS, float(now) + ttl + INEXACT_SECONDS
-            # In 32 bits a deadline may be right by chance.
+            # A deadline rounded to 32 bits may be right by chance.
             is_exact = until is not None and in_32_bits(float(until)) != float(until)
             if not is_exact or not earliest <= float(until) <= latest:
                 raise self._inexact(self.until, until, "DOUBLE PRECISION")
@@ -244,7 +254,7 @@ class Claimable:
         )
 
     def next_token(self, rows: Sequence[dict[str, Any]]) -> int:
-        """Return one token for all of them: larger than that of every earlier claim of each."""
+        """Return one token for all rows, larger than the token of any earlier claim of them."""
         for one in rows:
             token = one.get(self.token, "")
             if isinstance(token, bool) or not isinstance(token, int | None):
@@ -253,13 +263,15 @@ class Claimable:
                     "column of whole numbers of 64 bits, spelled as here"
                 )
         last = max(one[self.token] or 0 for one in rows)
-        return next_token(last=last, clock=float(rows[0][NOW]))
+        return next_token(last=last, clock=float(rows[0][NOW_COLUMN]))
 
-    def _update(self, dialect: Dialect) -> tuple[str, ...]:
+    def _update(self, dialect: DatabaseDialect) -> tuple[str, ...]:
         return ("UPDATE ", dialect.quoted_table(self.keyed.table), " SET ")
 
-    def _any_of(self, dialect: Dialect, claims: Sequence[tuple[Key, int | None]]) -> Statement:
-        """Return the condition that it is one of these rows, and has the token that it had."""
+    def _any_of(
+        self, dialect: DatabaseDialect, claims: Sequence[tuple[Key, int | None]]
+    ) -> Statement:
+        """Return the condition that a row is one of these and has the token given for it."""
         conditions = []
         for key, token in claims:
             is_row, had = self.keyed.is_row(dialect, key), equal(dialect, [(self.token, token)])

@@ -1,21 +1,42 @@
-"""Whether a connection of the caller's is in a transaction, as its library tells."""
+"""Whether a caller's connection is in a transaction, according to its library."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockfast.dbapi.drivers import driver_error, mysql_number
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from lockfast.connections.telling import Kind
+    from lockfast.dbapi.drivers import DriverKind
+
+# The errors of a database when two transactions conflict, so that the transaction can be retried.
+
+_STATES = frozenset({"40001", "40P01"})
+"""PostgreSQL's states for a snapshot that is too old, and for a resolved deadlock."""
+_NUMBERS = frozenset({1213, 1020})
+"""MySQL's number for a resolved deadlock, and MariaDB's for a snapshot that is too old."""
+_BUSY_SNAPSHOT = 517
+"""SQLite's code for a snapshot that is too old. A lock wait that timed out has another code."""
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether this is only a conflict, and the transaction was or can be rolled back."""
+    own = driver_error(error)
+    return (
+        getattr(own, "sqlstate", None) in _STATES
+        or mysql_number(own) in _NUMBERS
+        or getattr(own, "sqlite_errorcode", None) == _BUSY_SNAPSHOT
+    )
+
 
 _SERVER_STATUS_IN_TRANS = 1
 _PSYCOPG_UNSETTLED = (1, 4)
-"""What psycopg calls ACTIVE, a statement under way, and UNKNOWN, a connection that broke."""
+"""psycopg's ACTIVE (a statement is under way) and UNKNOWN (the connection is broken)."""
 
 
-def refuse_open(connection: Any, kind: Kind, *, what: str) -> None:  # noqa: ANN401 - anybody's
-    """Refuse one in a transaction, to whoever commits for himself."""
+def refuse_open(connection: Any, kind: DriverKind, *, what: str) -> None:  # noqa: ANN401 - any driver
+    """Refuse a connection in a transaction, for an operation that makes its own commits."""
     if _is_open(connection, kind.library):
         raise ConfigurationError(
             f"{what} commits each attempt, and this connection is in a transaction of yours: "
@@ -24,40 +45,40 @@ def refuse_open(connection: Any, kind: Kind, *, what: str) -> None:  # noqa: ANN
         )
 
 
-def is_over(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
-    """Whether nothing of its transaction can be committed any more, also because it is closed."""
+def is_over(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driver
+    """Whether the connection has no open transaction, or is closed."""
     return is_closed(connection, library) or not _is_open(connection, library)
 
 
-def is_unanswered(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
-    """Whether a commit that has just failed may have been sent, and was not answered.
+def is_unanswered(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driver
+    """Whether a commit that has just failed may have been sent without being answered.
 
-    An answer leaves the connection open and idle, or still in the transaction.
+    After a reply, the connection is open and idle, or still in the transaction.
     """
     if library == "psycopg" and not connection.closed:
         return int(connection.info.transaction_status) in _PSYCOPG_UNSETTLED
     return is_closed(connection, library)
 
 
-def is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
-    """Whether nothing can be sent by it any more."""
+def is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driver
+    """Whether nothing can be sent on the connection any more."""
     if library == "psycopg":
         return bool(connection.closed)
     if library == "pymysql":
         return not connection.open
     try:
-        connection.total_changes  # noqa: B018 - sqlite3 tells by refusing it
+        connection.total_changes  # noqa: B018 - sqlite3 raises if it is closed
     except connection.ProgrammingError:
         return True
     return False
 
 
 def refuse_autocommit(connection: Any) -> None:  # noqa: ANN401 - SQLAlchemy's
-    """Refuse one of SQLAlchemy's that commits every statement, to whoever may have to roll back."""
+    """Refuse an SQLAlchemy connection that commits every statement, as it cannot roll back."""
     bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
     bound = getattr(bound, "sync_connection", None) or bound
     level = bound.get_execution_options().get("isolation_level")
-    if level is None:  # then it is the engine's, which tells it nowhere else
+    if level is None:  # the level is then the engine's, which is exposed nowhere else
         level = getattr(bound.dialect, "_on_connect_isolation_level", None)
     if level == "AUTOCOMMIT":
         raise ConfigurationError(
@@ -66,9 +87,9 @@ def refuse_autocommit(connection: Any) -> None:  # noqa: ANN401 - SQLAlchemy's
         )
 
 
-def _is_open(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
+def _is_open(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driver
     if library == "sqlite3":
-        # One that was opened with autocommit=False says so even if nothing was asked of it.
+        # With autocommit=False, sqlite3 reports a transaction even before the first statement.
         return bool(connection.in_transaction) and getattr(connection, "autocommit", 1) is not False
     if library == "psycopg":
         return int(connection.info.transaction_status) != 0

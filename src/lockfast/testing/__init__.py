@@ -1,9 +1,8 @@
-"""For those who test with Lockfast, and for those who write a backend.
+"""Tools for testing code that uses Lockfast, and for testing new backends.
 
-`BackendContract` and `AsyncBackendContract` are the laws as a test suite: subclass one,
-say how to open your backend, and let pytest collect it. `FaultyBackend` breaks any
-backend on command; `ManualClock` and `VirtualTimeLoop` own the time. Only the contracts need
-pytest.
+`BackendContract` and `AsyncBackendContract` are the laws as a test suite. Subclass one, define how
+to open your backend, and let pytest collect it. `FaultyBackend` makes any backend fail on command.
+`ManualClock` and `VirtualTimeLoop` control time. Only the contracts need pytest.
 """
 
 from importlib import import_module
@@ -37,7 +36,8 @@ _CONTRACTS = {"AsyncBackendContract": "_async", "BackendContract": "_sync"}
 
 
 def __getattr__(name: str) -> object:
-    # Late: whoever wants a clock or a faulty backend may test with something else than pytest.
+    # The contracts are imported on demand, so that the clocks and faulty backends work without
+    # pytest.
     if name not in _CONTRACTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

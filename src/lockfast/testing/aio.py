@@ -1,4 +1,4 @@
-"""How the contract runs its tests, asyncio flavour; `threads` is its hand-written twin."""
+"""How the contract runs its tests, asyncio flavour; `threads` is its hand-written counterpart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import contextvars
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from lockfast.runtime.clock import Clock
-from lockfast.testing.clock import LATER, SOON, VirtualClock, VirtualTimeLoop
+from lockfast.testing.clock import (
+    POLL_FIRST_SECONDS,
+    POLL_LONGEST_SECONDS,
+    VirtualClock,
+    VirtualTimeLoop,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -19,7 +24,7 @@ IS_ASYNC = True
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]], *, virtual_time: bool) -> None:
-    """Run one test on a loop of its own."""
+    """Run one test on its own loop."""
     factory = VirtualTimeLoop if virtual_time else None
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(test())
@@ -32,40 +37,41 @@ def clock() -> Clock:
 
 
 class Running:
-    """Something that a test started beside itself."""
+    """A function that runs concurrently with the test."""
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self._task = task
 
     async def result(self) -> Any:  # noqa: ANN401 - whatever it returns
-        """Wait for it; return what it returned, raise what it raised."""
+        """Wait for the function to end, and return its result or raise its error."""
         return await self._task
 
     def cancel(self) -> None:
-        """Cancel it."""
+        """Cancel the function."""
         self._task.cancel()
 
     def is_done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the function has ended."""
         return self._task.done()
 
 
 def start(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Running:
-    """Run the function beside the test."""
+    """Run the function concurrently with the test."""
 
     async def work() -> T:
         return await function(*args, **kwargs)
 
-    # In a context of its own: a stranger to the test, not a child of its task.
+    # The task gets its own context, so that it counts as unrelated and not as a child of the test's
+    # task.
     stranger = contextvars.Context()
     return Running(asyncio.get_running_loop().create_task(work(), context=stranger))
 
 
 async def until(condition: Callable[[], object], *, clock: Clock, within: float = 10.0) -> None:
-    """Wait until the condition is true; fail when it does not come true in time."""
-    deadline, pause = clock.now() + within, SOON
+    """Wait until the condition is true; fail if that takes too long."""
+    deadline, pause = clock.now() + within, POLL_FIRST_SECONDS
     while not condition():
         if clock.now() >= deadline:
             raise AssertionError(f"still not true after {within} s")
         await asyncio.sleep(pause)
-        pause = min(pause * 1.1, LATER)
+        pause = min(pause * 1.1, POLL_LONGEST_SECONDS)

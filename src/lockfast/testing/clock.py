@@ -1,4 +1,4 @@
-"""Clocks that tests hold in their hands."""
+"""Clocks that tests control."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 
-SOON, LATER = 0.002, 0.02
-"""So long after a look of the contract comes the next, in seconds; each look is a little later than
-the one before. What takes long is not asked a thousand times: the processor is the subject's."""
+POLL_FIRST_SECONDS, POLL_LONGEST_SECONDS = 0.002, 0.02
+"""First and longest pause between two checks of a condition, in seconds; the pause grows slowly.
+Frequent checks of a slow condition would take processor time from the code under test."""
 
 
 class ManualClock(Clock):
-    """Stands still until it is advanced; give it to a client and to its backend.
+    """A clock that stands still until it is advanced; give it to a client and to its backend.
 
-    Whoever sleeps looks at it every few milliseconds of real time, in both flavours.
+    Sleeping code checks this clock every few milliseconds of real time, in both flavours.
     """
 
     longest_sleep: float = 0.005
@@ -34,12 +34,12 @@ class ManualClock(Clock):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; as after a suspend, it may be an hour in one step."""
+        """Advance the time; one step may be an hour, as after a suspend."""
         self._now += seconds
 
 
 class VirtualClock(Clock):
-    """The time of a virtual event loop, and a jitter that repeats itself."""
+    """The time of a virtual event loop, and a repeatable jitter."""
 
     def __init__(self, loop: VirtualTimeLoop, *, seed: int = 0) -> None:
         self._loop = loop
@@ -55,7 +55,7 @@ class VirtualClock(Clock):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop that does not wait: when all tasks sleep, it jumps to the next timer."""
+    """An event loop that does not wait, but jumps to the next timer when all tasks sleep."""
 
     def __init__(self) -> None:
         super().__init__(_JumpingSelector(self))
@@ -66,7 +66,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._virtual_now
 
     def jump(self, seconds: float) -> None:
-        """Let time pass without running anything: a suspend."""
+        """Advance the time without running anything, as a suspend does."""
         self._virtual_now += seconds
 
 

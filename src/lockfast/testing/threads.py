@@ -1,4 +1,4 @@
-"""How the contract runs its tests, sync flavour; `aio` is its hand-written twin."""
+"""How the contract runs its tests, sync flavour; `aio` is its hand-written counterpart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from lockfast.runtime.clock import Clock
-from lockfast.testing.clock import LATER, SOON
+from lockfast.testing.clock import POLL_FIRST_SECONDS, POLL_LONGEST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ IS_ASYNC = False
 
 
 def run(test: Callable[[], None], *, virtual_time: bool) -> None:
-    """Run one test; threads know no virtual time."""
+    """Run one test; threads have no virtual time."""
     del virtual_time
     test()
 
@@ -30,7 +30,7 @@ def clock() -> Clock:
 
 
 class Running:
-    """Something that a test started beside itself."""
+    """A function that runs concurrently with the test."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -46,7 +46,7 @@ class Running:
             self._error = error
 
     def result(self) -> Any:  # noqa: ANN401 - whatever it returns
-        """Wait for it; return what it returned, raise what it raised."""
+        """Wait for the function to end, and return its result or raise its error."""
         self._thread.join(60)
         if self._thread.is_alive():
             raise AssertionError("a thread of the test did not end within a minute")
@@ -55,20 +55,20 @@ class Running:
         return self._result
 
     def is_done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the function has ended."""
         return not self._thread.is_alive()
 
 
 def start(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Running:
-    """Run the function beside the test."""
+    """Run the function concurrently with the test."""
     return Running(lambda: function(*args, **kwargs))
 
 
 def until(condition: Callable[[], object], *, clock: Clock, within: float = 10.0) -> None:
-    """Wait until the condition is true; fail when it does not come true in time."""
-    deadline, pause = clock.now() + within, SOON
+    """Wait until the condition is true; fail if that takes too long."""
+    deadline, pause = clock.now() + within, POLL_FIRST_SECONDS
     while not condition():
         if clock.now() >= deadline:
             raise AssertionError(f"still not true after {within} s")
         time.sleep(pause)
-        pause = min(pause * 1.1, LATER)
+        pause = min(pause * 1.1, POLL_LONGEST_SECONDS)

@@ -1,4 +1,4 @@
-"""What the tests of etcd share: wires of both flavours, and servers for all of them."""
+"""Fixtures for the etcd tests: transports of both flavours, and servers for all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def server():
 
 @pytest.fixture
 def wire_to(flavour) -> Iterator[Callable[..., OpenWire]]:
-    """Open the way to a URL; it is closed when the test ends."""
+    """Open a transport to a URL; it is closed when the test ends."""
     with ExitStack() as stack:
 
         def wire_to(url: str, **options: Any) -> OpenWire:
@@ -36,5 +36,5 @@ def wire_to(flavour) -> Iterator[Callable[..., OpenWire]]:
 
 @pytest.fixture
 def key(namespace) -> bytes:
-    """A key of this test alone."""
+    """A key that only this test uses."""
     return namespace.encode()

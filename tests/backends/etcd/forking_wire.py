@@ -1,7 +1,7 @@
-"""A program that forks again and again while it asks etcd; run by `test_forking_wire.py`.
+"""A program that forks repeatedly while it uses etcd; run by `test_forking_wire.py`.
 
-Each child asks by the wire that it inherited, and so does its parent. It prints how much time of
-the processor the longest fork took, and fails if anybody does not get its own answer.
+Each child uses the transport that it inherited, and so does its parent. The program prints the CPU
+time of the longest fork, and fails if any process does not get the reply to its own request.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import sys
 import threading
 import time
 
-from lockfast.backends.etcd import addresses, requests
+from lockfast.backends.etcd import address as etcd_address
+from lockfast.backends.etcd import requests
 from lockfast.backends.etcd._async.members import AsyncMembers
 from lockfast.backends.etcd._sync.members import Members
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 from lockfast.runtime.clock import Clock
 
 PATIENCE = 30.0
@@ -25,13 +26,13 @@ clock = Clock()
 
 
 def main(url: str, flavour: str, is_busy: bool) -> None:  # noqa: FBT001 - a script's own
-    address = addresses.of_url(url, where=url, namespace="test", options={})
+    address = etcd_address.of_url(url, where=url, namespace="test", options={})
     run = in_threads if flavour == "sync" else in_a_loop
     print(run(address, is_busy))  # noqa: T201 - for who started it
 
 
 def forked(child) -> float:
-    """Fork, let the child do that, and return how long it took to fork; fail if the child does."""
+    """Fork, run `child` in the child, and return the fork's CPU time; fail if the child does."""
     began = time.process_time()
     pid = os.fork()
     took = time.process_time() - began
@@ -47,9 +48,9 @@ def forked(child) -> float:
     return took
 
 
-def in_threads(address: addresses.Address, is_busy: bool) -> float:  # noqa: FBT001
+def in_threads(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: FBT001
     wire = Members(address, clock=clock)
-    forking.forget_in_child(wire)
+    fork.reset_in_child(wire)
     stop = threading.Event()
     wrong: list[object] = []
 
@@ -81,21 +82,21 @@ def in_threads(address: addresses.Address, is_busy: bool) -> float:  # noqa: FBT
     return longest
 
 
-def in_a_loop(address: addresses.Address, is_busy: bool) -> float:  # noqa: FBT001
+def in_a_loop(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: FBT001
     async def ask(wire: AsyncMembers, name: bytes) -> None:
         [found] = (await wire.ask(requests.range_(name), deadline=clock.now() + PATIENCE)).keys
         assert found.value == name, found
 
     async def run() -> float:
         wire = AsyncMembers(address, clock=clock)
-        forking.forget_in_child(wire)
+        fork.reset_in_child(wire)
         for name in (b"fork/a", b"fork/b", b"fork/c"):
             await wire.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
         watching = await wire.watch(lambda _: None, deadline=clock.now() + PATIENCE)
         watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
 
         def child() -> None:
-            # The parent's loop is running here, as far as the child can see.
+            # As far as the child can see, the parent's loop is still running.
             asyncio._set_running_loop(None)
             asyncio.run(ask(wire, b"fork/c"))
 

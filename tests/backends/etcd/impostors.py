@@ -1,21 +1,21 @@
-"""What somebody says who is not quite etcd: frames of HTTP/2, as an answer of a talker."""
+"""Replies of a server that is not quite etcd: HTTP/2 frames for a `Talker` to send."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from lockfast.backends.etcd.http2 import frames, hpack
+from lockfast.backends.etcd.http2 import frames
 from lockfast.backends.etcd.http2.frames import frame
 
 GREETING = frame(frames.SETTINGS, 0, 0)
-"""Whoever says this is believed to be etcd."""
+"""A server that sends this is taken for etcd."""
 
-BEGINNING = b"\x88" + hpack.literal(b"content-type", b"application/grpc")
+BEGINNING = b"\x88" + frames.literal(b"content-type", b"application/grpc")
 """The headers before a message."""
 
 
 def at_each_call(answer: Callable[[int], bytes]) -> Callable[[bytes], bytes]:
-    """Answer each call by what its stream's number makes of it."""
+    """Answer each call with what `answer` returns for its stream's number."""
 
     def said(data: bytes) -> bytes:
         return b"".join(answer(stream) for stream in _calls_in(data))
@@ -25,30 +25,30 @@ def at_each_call(answer: Callable[[int], bytes]) -> Callable[[bytes], bytes]:
 
 def _calls_in(data: bytes) -> list[int]:
     found, at = [], len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") if data.startswith(b"PRI") else 0
-    while at + frames.HEAD <= len(data):
+    while at + frames.FRAME_HEAD_BYTES <= len(data):
         size, kind, _, stream = frames.head_of(bytearray(data), at)
-        at += frames.HEAD + size
+        at += frames.FRAME_HEAD_BYTES + size
         if kind == frames.HEADERS:
             found.append(stream)
     return found
 
 
 def refusal(stream: int, text: str, *, status: bytes = b"14") -> bytes:
-    """Return the answer that says no."""
-    head = BEGINNING + hpack.literal(b"grpc-status", status)
-    head += hpack.literal(b"grpc-message", text.encode())
+    """Return a reply that refuses the call."""
+    head = BEGINNING + frames.literal(b"grpc-status", status)
+    head += frames.literal(b"grpc-message", text.encode())
     return frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, stream, head)
 
 
 def message(stream: int, body: bytes) -> bytes:
-    """Return an answer that begins as it should, and says this; it has no end."""
+    """Return a reply that begins correctly and has this body; it has no end."""
     return frame(frames.HEADERS, frames.END_HEADERS, stream, BEGINNING) + b"".join(
-        frame(frames.DATA, 0, stream, body[at : at + frames.LARGEST])
-        for at in range(0, len(body), frames.LARGEST)
+        frame(frames.DATA, 0, stream, body[at : at + frames.FRAME_MAX_BYTES])
+        for at in range(0, len(body), frames.FRAME_MAX_BYTES)
     )
 
 
 def end(stream: int) -> bytes:
-    """Return the end of an answer that went well."""
-    head = hpack.literal(b"grpc-status", b"0")
+    """Return the end of a successful reply."""
+    head = frames.literal(b"grpc-status", b"0")
     return frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, stream, head)

@@ -1,4 +1,4 @@
-"""A session of either flavour by blocking calls, and the one that a client has opened."""
+"""A session of either flavour through blocking calls, and the session that a client has opened."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from both_flavours import Flavour
 
-from lockfast.backends.etcd import addresses
-from lockfast.backends.etcd._async.wire import AsyncEtcdWire
-from lockfast.backends.etcd._sync.wire import EtcdWire
-from lockfast.backends.etcd.orphans import Orphans
-from lockfast.backends.sessions.claims import CarriedClaim
+from lockfast.backends.etcd import address as etcd_address
+from lockfast.backends.etcd._async.transport import AsyncEtcdTransport
+from lockfast.backends.etcd._sync.transport import EtcdTransport
+from lockfast.backends.etcd.line import Orphans
+from lockfast.backends.sessions.records import SessionClaim
 from lockfast.model import Claim, Owner
 
 PATIENCE = 20.0
@@ -23,29 +23,29 @@ def session_of(locks: Any) -> Any:
 
 
 class OpenSession:
-    """A session whose wire is used directly."""
+    """A session whose transport is used directly."""
 
     def __init__(self, flavour: Flavour, url: str, *, ttl: float = 30.0) -> None:
         self._flavour = flavour
-        address = addresses.of_url(url, where=url, namespace="lockfast", options={})
-        kind = EtcdWire if flavour.name == "sync" else AsyncEtcdWire
+        address = etcd_address.of_url(url, where=url, namespace="lockfast", options={})
+        kind = EtcdTransport if flavour.name == "sync" else AsyncEtcdTransport
         self.wire = flavour.call(
             kind, address, Orphans(), ttl=ttl, clock=flavour.clock, changed=lambda: None
         )
-        self.ask("open")
+        self.ttl = self.ask("open").granted
 
     def ask(self, verb: str, *arguments: Any, **options: Any) -> Any:
-        """Return what the wire answers."""
+        """Call a method of the transport, and return its result."""
         deadline = self._flavour.clock.now() + PATIENCE
         return self._flavour.call(
             getattr(self.wire, verb), *arguments, **options, deadline=deadline
         )
 
-    def arrive(self, name: str, **fields: Any) -> CarriedClaim:
-        """Return a claim that has come into line."""
+    def arrive(self, name: str, **fields: Any) -> SessionClaim:
+        """Return a claim that has joined the line."""
         owner = Owner(host="h", pid=1).to_text()
-        values = {"client": "c", "owner": owner, "weight": 1, "capacity": 1, "ttl": self.wire.ttl}
-        one = CarriedClaim(Claim(id="1" * 32, name=name, **{**values, **fields}))
+        values = {"client": "c", "owner": owner, "weight": 1, "capacity": 1, "ttl": self.ttl}
+        one = SessionClaim(Claim(id="1" * 32, name=name, **{**values, **fields}))
         self.ask("arrive", one)
         return one
 

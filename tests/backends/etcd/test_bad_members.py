@@ -9,22 +9,22 @@ import pytest
 from servers.etcd import shared_tls_server
 
 from lockfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
-from lockfast.backends.etcd import refusals, requests
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast.backends.etcd import errors, requests
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 PATIENCE = 20.0
 
 HTTP1 = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 ALERT = b"\x15\x03\x01\x00\x02\x02\x50" * 2
-"""What a port says that wants TLS."""
+"""The reply of a port that expects TLS."""
 
 
 @pytest.fixture(params=["HTTP/1.1", "TLS alert", "refuses"])
 def bad_member(request, talker, outliving) -> str:
-    """The address of a port at which no etcd can be asked, and which says so."""
+    """The address of a port at which there is no etcd, and which shows it at once."""
     if request.param == "refuses":
-        # Kept, so that nobody else gets the port; without listen() it refuses.
+        # Kept open, so that nothing else gets the port; without listen() it refuses.
         bound = outliving.enter_context(socket.socket())
         bound.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{bound.getsockname()[1]}"
@@ -52,7 +52,7 @@ def test_a_watch_passes_a_bad_member_by(wire_to, bad_member, server, key):
 
 
 def test_a_member_whose_certificate_is_not_trusted_hides_no_healthy_one(flavour, name):
-    """Its certificate is for 127.0.0.1, and for no name."""
+    """Its certificate is for 127.0.0.1, and for no host name."""
     server = shared_tls_server()
     url = f"etcds://localhost:{server.port},{server.address}"
     locks = flavour.locks(url, request_timeout=PATIENCE, **server.client_options)
@@ -75,7 +75,7 @@ def test_also_if_the_others_are_away_and_none_has_ever_answered(wire_to, talker,
 
 
 def test_once_a_member_has_answered_a_bad_one_beside_it_is_an_outage(wire_to, talker, outage, key):
-    """Those who wait outlive an outage, and a member that is set up wrongly does not end them."""
+    """Waiters survive an outage, and a misconfigured member does not end their wait."""
     server, stop = outage
     wire = wire_to(f"{server},{talker(answer=lambda _: HTTP1).url.rpartition('/')[2]}")
     wire.ask(requests.put(key, b""))
@@ -92,7 +92,7 @@ def test_once_a_member_has_answered_a_bad_one_beside_it_is_an_outage(wire_to, ta
 
 @pytest.fixture
 def outage(server, outliving) -> tuple[str, Callable[[], None]]:
-    """The URL of a way to the server, and what closes it."""
+    """The URL of a proxy to the server, and a function that makes it refuse connections."""
     proxy = outliving.enter_context(Proxy(server.port, scheme="etcd"))
     return proxy.url, proxy.refuse
 
@@ -101,9 +101,9 @@ def outage(server, outliving) -> tuple[str, Callable[[], None]]:
 def test_which_error_is_told_where_none_is_left(has_answered):
     wrong, away = ConfigurationError("wrong"), BackendUnavailable("away")
 
-    assert refusals.none_left([away, wrong][:1], has_answered=has_answered) is away
-    assert refusals.none_left([wrong, wrong], has_answered=has_answered) is wrong
-    mixed = refusals.none_left([wrong, away], has_answered=has_answered)
+    assert errors.none_left([away, wrong][:1], has_answered=has_answered) is away
+    assert errors.none_left([wrong, wrong], has_answered=has_answered) is wrong
+    mixed = errors.none_left([wrong, away], has_answered=has_answered)
     assert isinstance(mixed, BackendUnavailable if has_answered else ConfigurationError)
     assert "wrong" in str(mixed)
 
@@ -115,13 +115,13 @@ def test_which_error_is_told_where_none_is_left(has_answered):
 def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_time(
     wire_to, talker, server, key
 ):
-    """The attempt of another task, which has more time, is not waited for to its end."""
+    """It does not wait for the end of another task's attempt, which has more time."""
     wire = wire_to(f"{talker().url},{server.address}")
     patient = wire.begin(requests.put(key, b"1"), within=20 * PATIENCE)
     [silent, _] = wire.wire._channels
     eventually(lambda: silent._connecting._flight, what="it is connected to")
 
-    # Whoever asks now gives the silent one a second, and the other one all the time that is left.
+    # A caller now gives the silent member a second, and the other one all the time that is left.
     now = wire.flavour.clock.now
     wire.wire._share = lambda deadline, left: deadline if left == 1 else now() + 1.0
     assert wire.ask(requests.put(key, b"2")).header.member == server.id
@@ -133,7 +133,7 @@ def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_tim
 
 
 def test_the_member_that_answered_is_asked_first_by_the_next_session(flavour, talker, server, name):
-    """A silent one costs its share of the time once, and not at each session."""
+    """A silent member costs its share of the time once, and not for each session."""
     locks = flavour.locks(f"{talker().url},{server.address}", request_timeout=4.0)
     eventually(
         lambda: locks.lock(name).acquire(timeout=PATIENCE).release() is None,
@@ -143,7 +143,7 @@ def test_the_member_that_answered_is_asked_first_by_the_next_session(flavour, ta
     flavour.give_up_after(PATIENCE)
     backend = getattr(locks, "_inner", locks)._client.backend
 
-    wire = flavour.call(backend._new_wire, 30.0, lambda: None)
+    wire = flavour.call(backend._new_transport, 30.0, lambda: None)
 
     assert wire._members._at == 1
     flavour.call(wire.close, goodbye=False, deadline=0.0)

@@ -1,4 +1,4 @@
-"""A call that is cancelled: the server is told to leave it, and nobody else is disturbed."""
+"""A call that is cancelled: the server is notified, and no other call is disturbed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lockfast import BackendUnavailable
-from lockfast.backends.etcd import addresses, requests
+from lockfast.backends.etcd import address, requests
 from lockfast.backends.etcd._async.members import AsyncMembers
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.etcd import EtcdServer
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.etcd import EtcdServer
 
 PATIENCE = 20.0
 
@@ -21,16 +21,16 @@ clock = Clock()
 
 
 def _wire(url: str) -> AsyncMembers:
-    return AsyncMembers(addresses.of_url(url, where=url, namespace="test", options={}), clock=clock)
+    return AsyncMembers(address.of_url(url, where=url, namespace="test", options={}), clock=clock)
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
-    """Return once it is so; the loop goes on meanwhile."""
+    """Return once the condition holds; the loop goes on meanwhile."""
     await asyncio.to_thread(eventually, is_so)
 
 
 def _wait(tasks: list[asyncio.Task[Any]]) -> bool:
-    """Whether each of them has come to where it waits for something."""
+    """Return whether all tasks are waiting for something."""
     return all(one._fut_waiter is not None for one in tasks)  # type: ignore[attr-defined]
 
 
@@ -85,12 +85,12 @@ def test_who_is_cancelled_while_connecting_does_not_end_it_for_the_others():
 
 
 def test_who_is_still_connecting_when_it_is_closed_is_told():
-    """The other one has accepted, and says nothing. Nothing stays open."""
+    """The server has accepted the connection, and sends nothing. Nothing stays open."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.append(asyncio.current_task())
         met.set()
-        await reader.read()  # whatever it is told, until the other one goes
+        await reader.read()  # until the client closes the connection
         writer.close()
         await writer.wait_closed()
 

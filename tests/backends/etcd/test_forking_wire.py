@@ -1,4 +1,4 @@
-"""Forking a hundred times: no child hangs, no answer goes astray, and `fork` costs nothing."""
+"""Forking a hundred times: no child hangs, no reply goes astray, and `fork` stays cheap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transaction of somebody's own, in the same etcd, that is done only under a lease."""
+"""A transaction of the application, in the same etcd, that is done only under a lease."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = 30.0
 
 @pytest.fixture
 def write(server, namespace):
-    """Write by a client that is none of ours, if what a guard says is true."""
+    """Write through a client that is not ours, if a guard's condition is true."""
     values = itertools.count()
 
     def write(guard: RevisionGuard) -> bool:
@@ -53,7 +53,7 @@ def test_it_is_done_while_the_lease_holds(lease, write):
 
 
 def test_it_is_refused_once_the_lease_was_released(flavour, server, lease, name, write):
-    """Also while the next one holds, whose own guard is another."""
+    """It stays refused while the next client holds, whose guard differs."""
     guard = lease.guard()
 
     lease.release()
@@ -67,12 +67,12 @@ def test_it_is_refused_once_the_lease_was_released(flavour, server, lease, name,
 
 
 def test_it_is_refused_once_the_lease_was_lost(flavour, server, name, write):
-    """Nobody else holds it yet, and etcd refuses it all the same."""
+    """The write is refused even though nobody else holds the lock yet."""
     locks = flavour.locks(server.url, ttl=LONG)
     lease = locks.lock(name).acquire()
     guard = lease.guard()
 
-    server.ask("lease/revoke", ID=session_of(locks).wire._guard.lease)
+    server.ask("lease/revoke", ID=session_of(locks).wire._requests.guard.lease)
 
     assert not write(guard)
     assert lease.lost.wait(LONG)
@@ -89,7 +89,7 @@ def test_it_is_refused_once_the_lease_was_broken(flavour, server, lease, name, w
 
 
 def test_it_is_refused_while_the_name_stays_closed(flavour, server, name, write):
-    """After a release: nobody holds it, though its min_hold runs."""
+    """Nobody holds the name after the release, although its min_hold still runs."""
     lease = flavour.locks(server.url, ttl=LONG).lock(name, min_hold=LONG).acquire()
     guard = lease.guard()
 

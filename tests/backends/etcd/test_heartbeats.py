@@ -1,4 +1,4 @@
-"""What a heartbeat takes for a proof: two answers of one member, in one term."""
+"""What a keep-alive takes for a proof: two replies from one member, in one term."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backends.etcd.open_sessions import OpenSession
 from lockfast import OutcomeUnknown
 
 MANY = 20
-"""More requests than one heartbeat may cost, whatever is answered."""
+"""More requests than one keep-alive may cost, whatever the replies are."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def session(flavour, server) -> Iterator[OpenSession]:
 
 @contextmanager
 def answered_by(session: OpenSession, members: Iterator[int]) -> Iterator[list[int]]:
-    """Let each answer come from the next of these members; tells who has answered."""
+    """Make each reply come from the next of these members; yield a list of those that replied."""
     way, answered = session.wire._members, []
     read = way._read
 
@@ -41,7 +41,7 @@ def answered_by(session: OpenSession, members: Iterator[int]) -> Iterator[list[i
 
 
 def test_a_member_for_each_request_proves_nothing_and_is_not_asked_on_and_on(session, caplog):
-    """As behind a load balancer: the error says what to change, and so does the log, once."""
+    """As behind a load balancer: the error says what to change, and the log says so once."""
     with answered_by(session, count(1)) as answered:
         for _ in range(2):
             with pytest.raises(OutcomeUnknown, match=r"by different members.*name each member"):
@@ -53,7 +53,7 @@ def test_a_member_for_each_request_proves_nothing_and_is_not_asked_on_and_on(ses
 
 
 def test_a_heartbeat_that_another_member_broke_into_is_repeated(session):
-    """As where the one that was asked is lost between the two requests."""
+    """As when the member that was asked is lost between the two requests."""
     with answered_by(session, iter([1, 2, 2, 2])) as answered:
         beat = session.ask("beat", confirm=True)
 

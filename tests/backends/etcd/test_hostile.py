@@ -1,4 +1,4 @@
-"""Whoever answers in the place of etcd: what is taken from it has bounds, and is told clearly."""
+"""An impostor in the place of etcd: what we accept from it is bounded, and the errors are clear."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from backends.etcd.impostors import BEGINNING, GREETING, at_each_call, end, mess
 from backends.etcd.wires import SessionWatches
 
 from lockfast import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
-from lockfast.backends.etcd import refusals, requests
-from lockfast.backends.etcd.answers import NESTED, Ranged, Transacted, answer
-from lockfast.backends.etcd.connection import aio
-from lockfast.backends.etcd.http2 import calls, frames, hpack
-from lockfast.backends.etcd.http2.calls import Asked, Refusal, prefixed
-from lockfast.backends.etcd.http2.conversation import Conversation
+from lockfast.backends.etcd import connection_aio, errors, requests
+from lockfast.backends.etcd.http2 import frames, grpc
+from lockfast.backends.etcd.http2.connection import Http2Connection
 from lockfast.backends.etcd.http2.frames import NotHttp2, frame
-from lockfast.backends.etcd.protobuf import Unreadable, message_field, number_field
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.etcd.http2.grpc import GrpcError, UnaryCall, prefixed
+from lockfast.backends.etcd.protobuf import UnreadableMessage, message_field, number_field
+from lockfast.backends.etcd.replies import NESTED_TRANSACTIONS_MAX, Ranged, Transacted, read_reply
+from lockfast_challenge.processes import eventually
 
 END = frames.END_HEADERS | frames.END_STREAM
 
 
-class Question(Asked):
-    """A call whose outcome is kept."""
+class Question(UnaryCall):
+    """A call that keeps its outcome."""
 
     outcome: object = None
 
@@ -33,9 +32,9 @@ class Question(Asked):
 
 
 @pytest.fixture
-def asked() -> Conversation:
-    """A conversation in which one call waits for its answer."""
-    talk = Conversation()
+def asked() -> Http2Connection:
+    """A connection on which one call waits for its reply."""
+    talk = Http2Connection()
     talk.feed(GREETING)
     talk.begin(Question(b"", b"question"))
     return talk
@@ -50,8 +49,8 @@ def test_a_frame_that_is_larger_than_agreed(asked):
 
 
 def test_headers_without_an_end(asked):
-    """They are refused before they are large."""
-    part = bytes(frames.LARGEST)
+    """They are refused before they grow large."""
+    part = bytes(frames.FRAME_MAX_BYTES)
     asked.feed(frame(frames.HEADERS, 0, 1, part))
     asked.feed(frame(frames.CONTINUATION, 0, 1, part) * 3)
 
@@ -67,9 +66,9 @@ def test_headers_that_never_come_nearer_to_their_end(asked):
 
 
 def test_headers_as_large_as_they_may_be_are_read_at_once(asked):
-    """Huffman's code is read bit by bit: the worst of it must not take long."""
-    text = b"\xff" * 16000  # no character at all
-    head = hpack.literal(b"grpc-status", b"0") + b"\0\x01x" + b"\xff\xe1\x7c" + text
+    """Huffman codes are read bit by bit: even the worst input must not take long."""
+    text = b"\xff" * 16000  # the code of no character
+    head = frames.literal(b"grpc-status", b"0") + b"\0\x01x" + b"\xff\xe1\x7c" + text
     begun = time.process_time()
 
     with pytest.raises(NotHttp2):
@@ -79,11 +78,11 @@ def test_headers_as_large_as_they_may_be_are_read_at_once(asked):
 
 
 def test_a_message_that_is_larger_than_any(asked):
-    """By its first five bytes: it is not gathered."""
+    """Its first five bytes are enough: it is not buffered."""
     asked.feed(frame(frames.HEADERS, frames.END_HEADERS, 1, BEGINNING))
 
     with pytest.raises(NotHttp2, match="more than anybody"):
-        asked.feed(frame(frames.DATA, 0, 1, b"\0" + calls.MOST.to_bytes(4, "big")))
+        asked.feed(frame(frames.DATA, 0, 1, b"\0" + grpc.MESSAGE_MAX_BYTES.to_bytes(4, "big")))
 
 
 @pytest.mark.parametrize("status", [b"9" * 5000, b"-1", b"", b"1.5", b"\xb2"])
@@ -93,56 +92,56 @@ def test_a_status_that_is_none(asked, status):
 
 
 def test_words_that_are_not_for_people():
-    """They stand in a sentence, on somebody's terminal."""
+    """They end up in an error message, on somebody's terminal."""
     words = "\x1b[2J\nroot:" + "x" * 5000
 
-    error = refusals.refused(Refusal("INTERNAL", words), where="etcd://h")
+    error = errors.refused(GrpcError("INTERNAL", words), where="etcd://h")
 
     assert str(error).startswith("etcd://h: INTERNAL  [2J root:xx")
-    assert len(str(error)) < 2 * refusals.WORDS
+    assert len(str(error)) < 2 * errors.SHOWN_CHARACTERS
 
 
 # -- messages ------------------------------------------------------------------------------
 
 
 def test_the_time_that_a_message_takes_grows_with_its_length():
-    """A list that was copied for each of its keys took minutes for as many as these."""
+    """Copying the list for each of its keys took minutes for this many."""
     one = message_field(2, message_field(1, b"key"))
     begun = time.process_time()
 
-    found = answer(Ranged, one * 300_000)
+    found = read_reply(Ranged, one * 300_000)
 
     assert len(found.keys) == 300_000
     assert time.process_time() - begun < 20
 
 
-@pytest.mark.parametrize("depth", [NESTED + 1, 3000])
+@pytest.mark.parametrize("depth", [NESTED_TRANSACTIONS_MAX + 1, 3000])
 def test_transactions_in_transactions_without_an_end(depth):
     data = number_field(2, 1)
     for _ in range(depth):
         data = message_field(3, message_field(4, data))
 
-    with pytest.raises(Unreadable, match="deeper"):
-        answer(Transacted, data)
+    with pytest.raises(UnreadableMessage, match="deeper"):
+        read_reply(Transacted, data)
 
 
 def test_transactions_as_deep_as_ours_are_read():
     data = number_field(2, 1)
-    for _ in range(NESTED):
+    for _ in range(NESTED_TRANSACTIONS_MAX):
         data = message_field(3, message_field(4, data))
 
-    found = answer(Transacted, data)
+    found = read_reply(Transacted, data)
 
-    for _ in range(NESTED):
+    for _ in range(NESTED_TRANSACTIONS_MAX):
         [found] = found.answers
     assert found.succeeded
 
 
-# -- the whole way -------------------------------------------------------------------------
+# -- end to end ----------------------------------------------------------------------------
 
 
 def test_an_answer_that_cannot_be_read(wire_to, talker, key):
-    """It is told as such, since the request may have been done; the connection is not kept."""
+    """The error says so, since the request may have been done; the connection is not kept."""
     said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)) + end(stream))
     wire = wire_to(talker(greeting=GREETING, answer=said).url)
 
@@ -153,7 +152,7 @@ def test_an_answer_that_cannot_be_read(wire_to, talker, key):
 
 
 def _saying(*answers: bytes):
-    """Answer the calls of a connection by these, one after the other, and on by the last."""
+    """Answer the calls of a connection with these, one after the other, and repeat the last."""
 
     def said(stream: int) -> bytes:
         body = answers[min(stream // 2, len(answers) - 1)]
@@ -186,7 +185,7 @@ ASKED = requests.transaction(
     ],
 )
 def test_a_transaction_whose_answers_are_not_to_what_was_asked(wire_to, talker, said):
-    """They can be read, and make no sense; nobody trips over that later."""
+    """They can be read, but make no sense: they are refused before any code relies on them."""
     wire = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
@@ -218,7 +217,7 @@ def test_a_login_whose_answer_cannot_be_read(wire_to, talker, key):
 
 
 def test_a_session_that_is_there_already_and_is_not(flavour, talker):
-    """Its key was found by the condition, and not by the read in the same step."""
+    """The condition found its key, and the read in the same transaction did not."""
     granted = number_field(2, 7) + number_field(3, 60)
     locks = flavour.locks(talker(greeting=GREETING, answer=_saying(granted, FOUND)).url)
 
@@ -239,7 +238,7 @@ def test_a_session_that_is_there_already_and_is_not(flavour, talker):
     ],
 )
 def test_garbage_instead_of_an_answer(wire_to, talker, key, garbage):
-    """Nobody knows what became of the request; and nobody waits for the deadline."""
+    """The outcome of the request is unknown, and the caller does not wait for the deadline."""
     wire = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: garbage)).url)
 
     with pytest.raises((OutcomeUnknown, BackendUnavailable), match="did not answer"):
@@ -247,7 +246,7 @@ def test_garbage_instead_of_an_answer(wire_to, talker, key, garbage):
 
 
 def test_an_event_that_cannot_be_read_ends_the_stream(wire_to, talker, key):
-    """Whoever watches is told that nobody knows, and reads again."""
+    """The watcher receives None, which means that the state is unknown, and reads again."""
     said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)))
     watches = SessionWatches(wire_to(talker(greeting=GREETING, answer=said).url))
     told: list[object] = []
@@ -259,9 +258,9 @@ def test_an_event_that_cannot_be_read_ends_the_stream(wire_to, talker, key):
 
 
 def test_whoever_asks_for_signs_of_life_and_reads_none_of_them(wire_to, talker, key, monkeypatch):
-    """What is to be said to it has a bound, and so has the time of a call."""
-    monkeypatch.setattr(aio, "UNREAD", 100_000)
-    pings = frame(frames.PING, 0, 0, bytes(8)) * 1_000_000  # more than the kernel keeps
+    """The data queued for it is bounded, and so is the time of a call."""
+    monkeypatch.setattr(connection_aio, "UNREAD_MAX_BYTES", 100_000)
+    pings = frame(frames.PING, 0, 0, bytes(8)) * 1_000_000  # more than the kernel buffers
     is_over = threading.Event()
 
     def reads_no_more(_: bytes) -> bytes:

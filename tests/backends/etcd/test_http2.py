@@ -1,6 +1,6 @@
-"""Our half of HTTP/2, against the other half of a package that is known to be right.
+"""Our half of HTTP/2, against the other half from a package that is known to be correct.
 
-No sockets: what one side says is fed to the other.
+No sockets: the output of one side is fed to the other.
 """
 
 from __future__ import annotations
@@ -24,18 +24,25 @@ from h2.settings import SettingCodes, Settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.backends.etcd.http2 import frames, hpack
-from lockfast.backends.etcd.http2.calls import Asked, Broken, Refusal, Streamed, head, prefixed
-from lockfast.backends.etcd.http2.conversation import Conversation
+from lockfast.backends.etcd.http2 import frames
+from lockfast.backends.etcd.http2.connection import Http2Connection
 from lockfast.backends.etcd.http2.frames import NotHttp2
+from lockfast.backends.etcd.http2.grpc import (
+    BrokenCall,
+    GrpcError,
+    StreamCall,
+    UnaryCall,
+    head,
+    prefixed,
+)
 
 HEAD = head(b"/etcdserverpb.KV/Txn", authority=b"127.0.0.1:2379", is_secure=False, token=b"t")
 BEGINNING = [(":status", "200"), ("content-type", "application/grpc")]
 WELL = [("grpc-status", "0"), ("grpc-message", "")]
 
 
-class Question(Asked):
-    """A call that remembers what became of it."""
+class Question(UnaryCall):
+    """A call that records its outcome."""
 
     __slots__ = ("outcome",)
 
@@ -43,7 +50,7 @@ class Question(Asked):
         super().__init__(HEAD, body)
         self.outcome: Any = None
 
-    def ended(self, end: Refusal | Broken | None) -> None:
+    def ended(self, end: GrpcError | BrokenCall | None) -> None:
         assert self.outcome is None
         self.outcome = self.result(end)
 
@@ -54,7 +61,7 @@ class Sides:
     def __init__(
         self, *, piece: int = 1 << 20, settings: dict[SettingCodes, int] | None = None
     ) -> None:
-        self.ours = Conversation()
+        self.ours = Http2Connection()
         self.theirs = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         self.theirs.local_settings = Settings(client=False, initial_values=settings)
         self.theirs.initiate_connection()
@@ -64,7 +71,7 @@ class Sides:
         self.exchange()
 
     def exchange(self) -> None:
-        """Let both hear all that the other has to say, in small pieces if need be."""
+        """Deliver all pending output of both sides, in small pieces if need be."""
         while True:
             said, answered = self.ours.outgoing(), b""
             if said:
@@ -80,7 +87,7 @@ class Sides:
                 return
 
     def take_all(self, stream: int) -> None:
-        """Let theirs say that it has read what came, so that there is room again."""
+        """Let their side acknowledge what it has read, so that the window opens again."""
         for event in self.events:
             if isinstance(event, DataReceived) and event.stream_id == stream:
                 self.theirs.acknowledge_received_data(event.flow_controlled_length, stream)
@@ -88,7 +95,7 @@ class Sides:
         self.exchange()
 
     def answer(self, stream: int, *messages: bytes, trailers: Any = WELL, pad: int = 0) -> None:
-        """Let theirs answer."""
+        """Let their side answer."""
         self.theirs.send_headers(stream, BEGINNING)
         for one in messages:
             self.theirs.send_data(stream, prefixed(one), pad_length=pad or None)
@@ -96,7 +103,7 @@ class Sides:
         self.exchange()
 
     def ask(self, body: bytes = b"question") -> Question:
-        """Begin a call, and let theirs hear it."""
+        """Begin a call, and deliver it to their side."""
         call = Question(body)
         self.ours.begin(call)
         self.exchange()
@@ -142,18 +149,18 @@ def test_a_refusal_is_read_with_its_words():
     words = "etcdserver: 100%25 of %22space%22 \\ used%0a"
     sides.answer(1, trailers=[("grpc-status", "8"), ("grpc-message", words)])
 
-    assert call.outcome == Refusal("RESOURCE_EXHAUSTED", 'etcdserver: 100% of "space" \\ used\n')
+    assert call.outcome == GrpcError("RESOURCE_EXHAUSTED", 'etcdserver: 100% of "space" \\ used\n')
 
 
 def test_a_refusal_without_a_beginning():
-    """Its only headers are its last, too."""
+    """Its first headers are also its last."""
     sides = Sides()
     call = sides.ask()
 
     sides.theirs.send_headers(1, [*BEGINNING, ("grpc-status", "16")], end_stream=True)
     sides.exchange()
 
-    assert call.outcome == Refusal("UNAUTHENTICATED", "")
+    assert call.outcome == GrpcError("UNAUTHENTICATED", "")
 
 
 def test_headers_in_several_frames():
@@ -163,7 +170,7 @@ def test_headers_in_several_frames():
     words = "x" * 40_000
     sides.answer(1, trailers=[("grpc-status", "2"), ("grpc-message", words)])
 
-    assert call.outcome == Refusal("UNKNOWN", words)
+    assert call.outcome == GrpcError("UNKNOWN", words)
 
 
 def test_an_answer_that_is_none():
@@ -172,12 +179,12 @@ def test_an_answer_that_is_none():
 
     sides.answer(1)
 
-    assert call.outcome == Broken("it ended well, and without an answer", is_undone=False)
+    assert call.outcome == BrokenCall("it ended well, and without an answer", is_undone=False)
 
 
 @pytest.mark.parametrize("size", [16_379, 16_380, 65_530, 65_531, 300_000])
 def test_a_large_question_waits_for_room(size):
-    """It is sent as far as the other side has room, and never beyond: theirs would complain."""
+    """It is sent as far as their window allows, and never beyond: their side would complain."""
     sides = Sides()
 
     call = sides.ask(b"q" * size)
@@ -191,7 +198,7 @@ def test_a_large_question_waits_for_room(size):
 
 
 def test_the_room_that_a_server_gives_may_shrink():
-    """Settings may come when more has been sent than they allow."""
+    """Settings may arrive after more has been sent than they allow."""
     sides = Sides()
     sides.ask(b"q" * 60_000)
     sides.theirs.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 100})
@@ -208,7 +215,7 @@ def test_the_room_that_a_server_gives_may_shrink():
 
 
 def test_a_large_answer_is_taken():
-    """More than may be sent before we say that we have read it."""
+    """It is larger than what may be sent before we acknowledge that we have read it."""
     sides = Sides()
     call = sides.ask()
     answer = bytes(20 << 20)
@@ -263,7 +270,7 @@ def test_who_is_given_up_is_told_to_the_server_and_heard_no_more():
     [(ErrorCodes.REFUSED_STREAM, True), (ErrorCodes.INTERNAL_ERROR, False)],
 )
 def test_a_call_that_the_server_resets(reason, is_undone):
-    """One reason says that nothing was done, and no other."""
+    """Only one reason says that nothing was done."""
     sides = Sides()
     call = sides.ask()
 
@@ -274,7 +281,7 @@ def test_a_call_that_the_server_resets(reason, is_undone):
 
 
 def test_a_server_that_takes_its_leave():
-    """What it has begun it ends; what came too late it has not begun."""
+    """It completes what it has begun; what came too late it has not begun."""
     sides = Sides()
     begun, late = sides.ask(), sides.ask()
 
@@ -286,8 +293,8 @@ def test_a_server_that_takes_its_leave():
     assert begun.outcome is None
     assert sides.ours.is_leaving
     assert not sides.ours.is_idle
-    assert late.outcome == Broken("the server closes the connection", is_undone=True)
-    assert too_late.outcome == Broken("the connection is being closed", is_undone=True)
+    assert late.outcome == BrokenCall("the server closes the connection", is_undone=True)
+    assert too_late.outcome == BrokenCall("the connection is being closed", is_undone=True)
 
 
 def test_a_lost_connection_tells_who_was_heard_and_who_cannot_have_been():
@@ -296,8 +303,8 @@ def test_a_lost_connection_tells_who_was_heard_and_who_cannot_have_been():
 
     sides.ours.lose("cut")
 
-    assert whole.outcome == Broken("cut", is_undone=False)
-    assert partial.outcome == queued.outcome == Broken("cut", is_undone=True)
+    assert whole.outcome == BrokenCall("cut", is_undone=False)
+    assert partial.outcome == queued.outcome == BrokenCall("cut", is_undone=True)
 
 
 def test_pings_are_answered_and_asked():
@@ -327,7 +334,7 @@ def test_a_call_that_goes_on():
     sides = Sides()
     heard: list[bytes] = []
     over: list[bool] = []
-    call = Streamed(HEAD, heard.append, lambda: over.append(True))
+    call = StreamCall(HEAD, heard.append, lambda: over.append(True))
     sides.ours.begin(call)
     sides.ours.add(call, b"one")
     sides.exchange()
@@ -343,7 +350,7 @@ def test_a_call_that_goes_on():
     sides.exchange()
 
     assert sides.bodies[1] == prefixed(b"one") + prefixed(b"two")
-    assert call.end == Refusal("UNAVAILABLE", "")
+    assert call.end == GrpcError("UNAVAILABLE", "")
     assert over == [True]
 
 
@@ -363,7 +370,7 @@ def test_a_call_that_goes_on():
 )
 def test_another_protocol_is_noticed(data):
     with pytest.raises(NotHttp2):
-        Conversation().feed(data)
+        Http2Connection().feed(data)
 
 
 @pytest.mark.parametrize(
@@ -376,7 +383,7 @@ def test_another_protocol_is_noticed(data):
         frames.frame(frames.HEADERS, frames.END_HEADERS | frames.PADDED, 1, b"\x09"),
         frames.frame(frames.HEADERS, frames.END_HEADERS, 1, b"\xff"),
         frames.frame(frames.HEADERS, frames.END_HEADERS, 1, b"\xbe"),
-        frames.frame(frames.HEADERS, frames.END_HEADERS, 1, hpack.literal(b":status", b"404")),
+        frames.frame(frames.HEADERS, frames.END_HEADERS, 1, frames.literal(b":status", b"404")),
         frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, 1, b"\x88"),
         frames.frame(frames.DATA, frames.END_STREAM, 1, b""),
         frames.frame(frames.DATA, 0, 1, b"\x01\0\0\0\0"),
@@ -394,7 +401,7 @@ def test_a_server_that_breaks_the_rules(data):
 @given(st.binary(max_size=100))
 def test_headers_that_are_nonsense_are_refused_by_name(data):
     try:
-        hpack.headers(data)
+        frames.headers(data)
     except NotHttp2:
         return
 
@@ -406,43 +413,43 @@ NAME = st.from_regex(r"[a-z][a-z-]{0,20}", fullmatch=True).map(str.encode)
 
 @given(st.dictionaries(NAME, st.binary(max_size=300)), st.booleans())
 def test_headers_of_others_are_read_as_they_were_written(headers, is_huffman):
-    """By another implementation, which has been told to keep no table."""
+    """Another implementation writes them, with its header table switched off."""
     encoder = their_hpack.Encoder()
     encoder.header_table_size = 0
 
     block = encoder.encode(headers.items(), huffman=is_huffman)
 
-    assert hpack.headers(block) == headers
+    assert frames.headers(block) == headers
 
 
 @given(st.dictionaries(NAME, st.binary(max_size=300)))
 def test_headers_of_ours_are_read_by_others(headers):
-    block = b"".join(hpack.literal(name, value) for name, value in headers.items())
+    block = b"".join(frames.literal(name, value) for name, value in headers.items())
 
     assert dict(their_hpack.Decoder().decode(block, raw=True)) == headers
 
 
 def test_every_header_that_all_know_is_known():
-    for number in range(1, len(hpack.STATIC) + 1):
+    for number in range(1, len(frames.STATIC) + 1):
         block = bytes((0x80 | number,))
-        assert [*hpack.headers(block).items()] == [
+        assert [*frames.headers(block).items()] == [
             (bytes(name), bytes(value))
             for name, value in their_hpack.Decoder().decode(block, raw=True)
         ]
-    assert len(hpack.STATIC) == 61
+    assert len(frames.STATIC) == 61
 
 
 def test_every_byte_has_its_code():
-    """Those of appendix B, as another implementation writes them."""
+    """The codes of appendix B, as another implementation writes them."""
     encoder = their_hpack.Encoder()
     encoder.header_table_size = 0
     everything = bytes(range(256))
 
-    assert hpack.headers(encoder.encode([(b"x", everything)], huffman=True)) == {b"x": everything}
+    assert frames.headers(encoder.encode([(b"x", everything)], huffman=True)) == {b"x": everything}
 
 
 def test_their_server_understands_that_we_are_going():
-    """Nothing that we say is against the rules, by the judgement of theirs."""
+    """Their implementation finds nothing in our output that breaks the rules."""
     sides = Sides()
     for number in range(50):
         sides.ask(b"q" * number * 100)

@@ -1,27 +1,27 @@
-"""An interrupt where etcd alone can be struck; `tests/interrupts` takes every place of a scene."""
+"""An interrupt at a point that only etcd has; `tests/interrupts` covers every point of a scene."""
 
 from __future__ import annotations
 
 import pytest
 
-from lockfast.backends.sessions.claims import CarriedClaim
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.sessions.records import SessionClaim
+from lockfast_challenge.processes import eventually
 
 LONG = 300
-"""What is gone before this ttl is over was not found by a heartbeat that looks for strays."""
+"""A ttl in seconds: whatever is gone earlier was not removed by a keep-alive's check for strays."""
 
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_between_the_answer_and_what_is_made_of_it(flavour, server, namespace, monkeypatch):
-    """The claim holds in the store, and its client does not know yet: it is withdrawn."""
+    """The claim holds in the store, and its client does not know yet: the claim is withdrawn."""
     locks = flavour.locks(server.url, namespace=namespace, ttl=LONG)
-    stands_at = CarriedClaim.stands_at
+    record_entry = SessionClaim.record_entry
 
-    def struck(one: CarriedClaim, key: str, *, token: int) -> None:
-        monkeypatch.setattr(CarriedClaim, "stands_at", stands_at)
+    def struck(one: SessionClaim, key: str, *, token: int) -> None:
+        monkeypatch.setattr(SessionClaim, "record_entry", record_entry)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(CarriedClaim, "stands_at", struck)
+    monkeypatch.setattr(SessionClaim, "record_entry", struck)
     with pytest.raises(KeyboardInterrupt):
         locks.lock("door").acquire(timeout=20)
 

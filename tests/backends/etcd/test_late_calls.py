@@ -1,4 +1,4 @@
-"""A call of the asyncio flavour whose time is up: what is said of it stays true afterwards."""
+"""A call of the asyncio flavour that times out: its reported outcome stays true afterwards."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Awaitable, Callable
 import pytest
 from backends.etcd.impostors import GREETING, end, message
 
-from lockfast.backends.etcd.connection.aio import Link, Question
+from lockfast.backends.etcd.connection_aio import EtcdConnection, PendingCall
 from lockfast.backends.etcd.http2 import frames
-from lockfast.backends.etcd.http2.calls import Broken, prefixed
 from lockfast.backends.etcd.http2.frames import frame
+from lockfast.backends.etcd.http2.grpc import BrokenCall, prefixed
 
 LONG = 3600.0
 ONE_AT_A_TIME = frame(
     frames.SETTINGS, 0, 0, frames.MOST_STREAMS.to_bytes(2, "big") + (1).to_bytes(4, "big")
 )
-UNDONE = Broken("no answer in time", is_undone=True)
-UNKNOWN = Broken("no answer in time", is_undone=False)
+UNDONE = BrokenCall("no answer in time", is_undone=True)
+UNKNOWN = BrokenCall("no answer in time", is_undone=False)
 
 
 class Member(asyncio.Transport):
-    """Keeps what it is told."""
+    """Keeps what is written to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,30 +36,30 @@ class Member(asyncio.Transport):
         return 0
 
     def abort(self) -> None:
-        """Nothing is to be closed."""
+        """Nothing has to be closed."""
 
     def frames(self) -> list[tuple[int, int]]:
-        """Return the kind and the stream of each frame that it was told."""
+        """Return the kind and the stream of each frame that was written to it."""
         found, at = [], self.told.index(b"SM\r\n\r\n") + len(b"SM\r\n\r\n")
         while at < len(self.told):
             size, kind, _, stream = frames.head_of(self.told, at)
-            at += frames.HEAD + size
+            at += frames.FRAME_HEAD_BYTES + size
             found.append((kind, stream))
         return found
 
 
 class Scene:
-    """A connection, and who waits for answers on it."""
+    """A connection, and the callers that wait for replies on it."""
 
     def __init__(self, greeting: bytes) -> None:
         self.member = Member()
-        self.lost: list[Link] = []
-        self.link = Link(lost=self.lost.append)
+        self.lost: list[EtcdConnection] = []
+        self.link = EtcdConnection(lost=self.lost.append)
         self.link.connection_made(self.member)
         self.link.data_received(greeting)
 
-    async def ask(self, body: bytes = b"question") -> tuple[Question, asyncio.Task[object]]:
-        """Begin a call that has all the time."""
+    async def ask(self, body: bytes = b"question") -> tuple[PendingCall, asyncio.Task[object]]:
+        """Begin a call that has plenty of time."""
         known = set(self.link._questions)
         deadline = asyncio.get_running_loop().time() + LONG
         task = asyncio.create_task(self.link.ask(b"", body, deadline=deadline))
@@ -68,15 +68,15 @@ class Scene:
         [call] = self.link._questions - known
         return call, task
 
-    def time_is_up(self, *calls: Question) -> None:
-        """Let them be late, in the moment before something else comes."""
+    def time_is_up(self, *calls: PendingCall) -> None:
+        """Let these calls time out just before something else arrives."""
         for one in calls:
             one.deadline = asyncio.get_running_loop().time()
-        self.link._unheard_since = None  # else the connection may be taken for cut
+        self.link._silent_since_write = None  # otherwise the connection may count as lost
         self.link._look()
 
     async def flushed(self) -> list[tuple[int, int]]:
-        """Return what the member was told, all of it."""
+        """Return all frames that were written to the member, once none is pending."""
         while self.link._is_flushing:  # noqa: ASYNC110 - it is the loop's next turn
             await asyncio.sleep(0)
         return self.member.frames()
@@ -91,7 +91,7 @@ def told(story: Callable[[Scene], Awaitable[None]], *, greeting: bytes = GREETIN
 
 
 def test_one_that_waits_for_its_turn_is_not_begun_when_that_comes():
-    """Its caller hears that nothing was done."""
+    """Its caller learns that nothing was done."""
 
     async def story(scene: Scene) -> None:
         _, first = await scene.ask()
@@ -122,11 +122,11 @@ def test_those_that_are_late_together_do_not_get_each_others_turn():
 
 def test_one_that_waits_for_room_is_not_sent_when_there_is_some():
     async def story(scene: Scene) -> None:
-        late, task = await scene.ask(b"q" * 2 * frames.WINDOW)
+        late, task = await scene.ask(b"q" * 2 * frames.DEFAULT_WINDOW_BYTES)
         sent = (await scene.flushed()).count((frames.DATA, 1))
 
         scene.time_is_up(late)
-        room = (4 * frames.WINDOW).to_bytes(4, "big")
+        room = (4 * frames.DEFAULT_WINDOW_BYTES).to_bytes(4, "big")
         for stream in (0, 1):
             scene.link.data_received(frame(frames.WINDOW_UPDATE, 0, stream, room))
 
@@ -140,7 +140,7 @@ def test_one_that_waits_for_room_is_not_sent_when_there_is_some():
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_connection_that_is_left_ends_with_the_last_that_is_late(number):
-    """The member has said that it goes, and waits for these alone."""
+    """The member has announced that it closes, and waits for these calls alone."""
 
     async def story(scene: Scene) -> None:
         calls, tasks = zip(*[await scene.ask() for _ in range(number)], strict=True)

@@ -1,4 +1,4 @@
-"""Messages: what is packed is read again, nonsense is refused, and a real server agrees."""
+"""Messages: what is packed is read back, nonsense is refused, and a real server agrees."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.backends.etcd import answers, protobuf, requests
-from lockfast.backends.etcd.answers import KeyValue, answer
-from lockfast.backends.etcd.http2.calls import Refusal
+from lockfast.backends.etcd import protobuf, replies, requests
+from lockfast.backends.etcd.http2.grpc import GrpcError
 from lockfast.backends.etcd.protobuf import (
-    Unreadable,
+    UnreadableMessage,
     bytes_field,
     fields,
     message_field,
     number_field,
     signed,
 )
+from lockfast.backends.etcd.replies import KeyValue, read_reply
 from lockfast.backends.etcd.requests import Is, Of
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FIELD = st.integers(1, 2**29 - 1)
 
 ANSWERS = [
-    kind for kind in vars(answers).values() if isinstance(kind, type) and kind in answers._FIELDS
+    kind for kind in vars(replies).values() if isinstance(kind, type) and kind in replies._FIELDS
 ]
 
 
@@ -44,7 +44,7 @@ def test_what_is_packed_is_read_again(given):
 
 
 def test_numbers_are_packed_as_the_protocol_has_them():
-    """By its own documentation: 150 is 96 01."""
+    """From the protocol's own documentation: 150 is 96 01."""
     assert number_field(1, 150) == bytes.fromhex("089601")
     assert bytes_field(2, b"testing") == bytes.fromhex("120774657374696e67")
     assert number_field(1, -1) == b"\x08" + b"\xff" * 9 + b"\x01"
@@ -53,8 +53,8 @@ def test_numbers_are_packed_as_the_protocol_has_them():
 @given(st.sampled_from(ANSWERS), st.binary(max_size=200))
 def test_nonsense_is_refused_by_name_and_by_nothing_else(kind, data):
     try:
-        answer(kind, data)
-    except Unreadable:
+        read_reply(kind, data)
+    except UnreadableMessage:
         return
 
 
@@ -62,12 +62,12 @@ def test_nonsense_is_refused_by_name_and_by_nothing_else(kind, data):
 def test_fields_of_a_newer_server_are_passed_over(kind, unknown):
     data = b"".join(message_field(field, value) for field, value in unknown)
 
-    assert answer(kind, data) == kind()
+    assert read_reply(kind, data) == kind()
 
 
 @pytest.mark.parametrize("data", [b"\x08", b"\x0a\x05abc", b"\x0b", b"\x08" + b"\xff" * 11])
 def test_a_message_that_was_cut_off_is_refused(data):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableMessage):
         list(fields(data))
 
 
@@ -104,7 +104,7 @@ def test_a_key_is_kept_found_and_deleted(wire, key):
 
 
 def test_a_range_is_ordered_by_creation_and_limited(wire, key):
-    """As the line of a name is: who came first stands first, whatever it is called."""
+    """As the line of a name is: the first to arrive is first, whatever its key."""
     for name in (b"/c", b"/a", b"/b"):
         wire.ask(requests.put(key + name, b""))
     end = requests.prefix_end(key)
@@ -189,7 +189,7 @@ def test_a_lease_that_is_over(wire, key):
     assert wire.ask(requests.keep_alive(lease)).ttl == 0
     assert wire.ask(requests.time_to_live(lease)).ttl == -1
     for asked in (requests.revoke(lease), requests.put(key, b"", lease=lease)):
-        assert wire.ask(asked) == Refusal("NOT_FOUND", "etcdserver: requested lease not found")
+        assert wire.ask(asked) == GrpcError("NOT_FOUND", "etcdserver: requested lease not found")
 
 
 def test_what_members_say_of_themselves(wire, server):
@@ -251,7 +251,7 @@ def test_a_watch_of_a_range_and_its_end(wire, key):
 
 
 def test_a_watch_from_a_revision_that_was_forgotten(wire, server, key):
-    """It is told from which one on it may be watched anew."""
+    """The server reports from which revision on the key can be watched again."""
     old = wire.ask(requests.put(key, b"1")).header.revision
     new = wire.ask(requests.put(key, b"2")).header.revision
     server.ask("kv/compaction", revision=str(new))
@@ -279,7 +279,7 @@ def test_a_number_that_is_watched_under_already(wire, key):
 
 
 def test_a_stream_ends_when_it_is_closed(wire, server, key):
-    """The server keeps no watch for somebody who does not listen."""
+    """The server keeps no watch for a client that does not listen."""
     eventually(lambda: not _watches(server), what="nobody of an earlier test is left")
     watcher = wire.watch()
     watcher.say(requests.watch(3, key, since=0, deletions=True))
@@ -297,8 +297,8 @@ def _watches(server) -> int:
 
 def test_all_that_reads_a_value_minds_what_it_is():
     for read in (protobuf.whole, protobuf.signed, protobuf.truth):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableMessage):
             read(b"")
     for read in (protobuf.raw, protobuf.text):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableMessage):
             read(1)

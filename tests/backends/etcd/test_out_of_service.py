@@ -1,4 +1,4 @@
-"""Members that answer, and can do nothing for anybody: another one is asked."""
+"""Members that answer but cannot serve anybody: another one is asked."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 from backends.etcd.impostors import GREETING, at_each_call, refusal
 
 from lockfast.backends.etcd import requests
-from lockfast.backends.etcd.http2.calls import Refusal
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast.backends.etcd.http2.grpc import GrpcError
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.etcd import EtcdServer
 
 WORDS = ("etcdserver: no leader", "etcdserver: rpc not supported for learner")
 
 
 @pytest.fixture(params=WORDS)
 def idler(request, talker):
-    """A member that refuses whatever it is asked."""
+    """A member that refuses every request."""
     return talker(
         greeting=GREETING, answer=at_each_call(lambda stream: refusal(stream, request.param))
     )
@@ -34,7 +34,7 @@ def test_a_watch_that_is_refused_goes_to_another_member(wire_to, idler, server, 
     wire = wire_to(f"{idler.url},{server.address}")
     stream = wire.watch()
     eventually(lambda: not stream.listens(), what="the stream is ended")
-    wire.wire.unwatched(stream.stream)
+    wire.wire.stream_ended(stream.stream)
     stream.close()
 
     again = wire.watch()
@@ -45,15 +45,15 @@ def test_a_watch_that_is_refused_goes_to_another_member(wire_to, idler, server, 
 
 
 def test_where_there_is_no_other_its_words_are_told(wire_to, idler, key):
-    assert isinstance(wire_to(idler.url).ask(requests.put(key, b"1")), Refusal)
+    assert isinstance(wire_to(idler.url).ask(requests.put(key, b"1")), GrpcError)
 
 
-# -- real ones -----------------------------------------------------------------------------
+# -- real servers --------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def learner() -> Iterator[EtcdServer]:
-    """A member that was added lately, and follows; it serves nobody until it is promoted."""
+    """A member that was added recently, and follows; it serves nobody until it is promoted."""
     with EtcdServer() as voter:
         one = EtcdServer("--initial-cluster-state", "existing", name="n1")
         one.choose_ports()
@@ -72,7 +72,7 @@ def test_a_learner_is_left(wire_to, learner, key):
 
 
 def test_a_lock_is_held_and_waited_for_beside_a_learner(flavour, learner, name):
-    """Also the watch is kept by one that serves."""
+    """The watch is also served by a member that can."""
     locks = flavour.locks(f"{learner.url},{learner.voter.address}", ttl=5)
     lease = locks.lock(name).acquire(timeout=20)
     other = flavour.locks(f"{learner.url},{learner.voter.address}", ttl=5)

@@ -1,4 +1,4 @@
-"""What is refused, and the sentence that says so: it names the cluster, and what to do."""
+"""Requests that are refused, and the error: it names the cluster, and what to do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lockfast import (
     LockError,
     OutcomeUnknown,
 )
-from lockfast.backends.etcd import addresses, refusals, requests
-from lockfast.backends.etcd.connection import tls
-from lockfast.backends.etcd.http2.calls import Refusal
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast.backends.etcd import address, errors, requests
+from lockfast.backends.etcd.http2.grpc import GrpcError
+from lockfast.backends.network import tls
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.etcd import EtcdServer
 
 WHERE = "etcd://127.0.0.1:2379"
 
@@ -49,10 +49,10 @@ WHERE = "etcd://127.0.0.1:2379"
 )
 def test_what_a_member_says_becomes_a_sentence(refusal, kind, words):
     code, text = refusal
-    error = refusals.refused(Refusal(code, f"etcdserver: {text}"), where=WHERE, root=b"ours/")
+    error = errors.refused(GrpcError(code, f"etcdserver: {text}"), where=WHERE, root=b"ours/")
 
     assert isinstance(error, kind)
-    assert issubclass(kind, type(error)) or isinstance(error, refusals.OutOfSpace)
+    assert issubclass(kind, type(error)) or isinstance(error, errors.OutOfSpace)
     assert WHERE in str(error)
     assert words in str(error)
 
@@ -69,7 +69,7 @@ def test_what_a_member_says_becomes_a_sentence(refusal, kind, words):
 )
 def test_a_url_that_cannot_be_meant(url):
     with pytest.raises(ConfigurationError):
-        addresses.of_url(url, where=url, namespace="test", options={})
+        address.of_url(url, where=url, namespace="test", options={})
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_a_url_that_cannot_be_meant(url):
 )
 def test_options_that_do_not_go_together(options, words):
     with pytest.raises(ConfigurationError, match=words):
-        addresses.of_url(WHERE, where=WHERE, namespace="test", options=options)
+        address.of_url(WHERE, where=WHERE, namespace="test", options=options)
 
 
 def test_a_url_says_who_where_and_what():
-    place = addresses.of_url(
+    place = address.of_url(
         "etcds://clerk:p%40ss@h1,[::1]:5,h3:70/shop/locks/",
         where="etcds://***@h1",
         namespace="app",
@@ -105,12 +105,12 @@ def test_a_url_says_who_where_and_what():
 
 @pytest.fixture
 def refused(wire_to):
-    """Return the error of a request that is refused, after a look at what it says."""
+    """Return the error of a refused request, after checking its message."""
 
     def asked(wire: OpenWire, key: bytes, within: float) -> None:
         answer = wire.ask(requests.put(key, b""), within=within)
-        assert isinstance(answer, Refusal)
-        raise refusals.refused(answer, where=wire.wire.where)
+        assert isinstance(answer, GrpcError)
+        raise errors.refused(answer, where=wire.wire.where)
 
     def refused(url: str, key: bytes = b"test", **options: Any) -> LockError:
         wire = wire_to(url, **options)
@@ -185,7 +185,7 @@ def test_a_certificate_that_nobody_trusts(refused):
 
 
 def test_a_certificate_of_somebody_else(refused):
-    """It is for 127.0.0.1, and no name."""
+    """It is for 127.0.0.1, and for no host name."""
     server = shared_tls_server()
     url = f"etcds://localhost:{server.port}"
 
@@ -206,16 +206,16 @@ def test_no_certificate_where_one_is_asked_for(refused):
 
 def test_a_file_of_certificates_that_is_not_there(tmp_path):
     missing = str(tmp_path / "missing.pem")
-    place = addresses.of_url(
+    place = address.of_url(
         shared_tls_server().url, where=WHERE, namespace="test", options={"ssl_ca_certs": missing}
     )
 
     with pytest.raises(ConfigurationError, match="cannot be used"):
-        tls.context(place.tls, where=place.where)
+        tls.tls_context_of_files(place.tls, where=place.where)
 
 
 def test_a_server_that_is_full(refused):
-    """It takes nothing new, and says so."""
+    """It accepts nothing new, and says so."""
     with EtcdServer("--quota-backend-bytes", "200000") as server:
         server.fill()
 

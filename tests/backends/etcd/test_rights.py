@@ -1,4 +1,4 @@
-"""Who may what: what is refused says so in a sentence, and who only looks needs no more."""
+"""Access rights: each refusal is a clear sentence, and a client that only looks need not write."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from servers.etcd import shared_guarded_server, shared_tls_server
 
 from lockfast import BackendUnavailable, ConfigurationError, LeaseLost
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.etcd import EtcdServer
 
 TTL = 20.0
 
@@ -23,14 +23,14 @@ def server():
 
 @pytest.fixture
 def clerk(flavour, server, namespace):
-    """A client of somebody who may read and write."""
+    """A client whose user may read and write."""
     tls = server.tls.client_options()
     return flavour.locks(server.url_of("clerk"), namespace=namespace, ttl=5, **tls)
 
 
 @pytest.fixture
 def guest(flavour, server, namespace):
-    """A client of somebody who may only read."""
+    """A client whose user may only read."""
     tls = server.tls.client_options()
     return flavour.locks(server.url_of("guest"), namespace=namespace, ttl=5, **tls)
 
@@ -55,15 +55,15 @@ def test_who_may_only_read_sees_who_holds_and_who_waits(flavour, clerk, guest):
 def test_a_hold_whose_time_is_up_is_not_shown_and_needs_nobody_to_write(
     clerk, guest, server, namespace
 ):
-    """Whoever takes the name removes it; one who looks may not."""
+    """The next client that takes the name removes it; one that only looks may not."""
     lease = clerk.lock("door").acquire(timeout=20)
     [hold] = [
         (key, record) for key, record in server.keys(f"{namespace}/n/").items() if b"/h/" in key
     ]
     lease.release()
-    server.put(*(part.decode() for part in hold))  # as of one that has failed
+    server.put(*(part.decode() for part in hold))  # as of a holder that has failed
 
-    assert guest.inspect("door").is_in_use  # from its first sight of it the time counts
+    assert guest.inspect("door").is_in_use  # its time counts from this first sight of it
     eventually(lambda: not guest.inspect("door").is_in_use, what="its time is up")
 
     assert dict([hold]) == server.keys(f"{namespace}/n/")
@@ -95,7 +95,7 @@ def full_server() -> Iterator[EtcdServer]:
 
 
 def test_a_server_that_is_full_is_looked_at_and_diagnosed_by_who_comes_anew(flavour, full_server):
-    """To open a session it has no space: an operator has none."""
+    """There is no space for a new session, so an operator has to do without one."""
     locks = flavour.locks(full_server.url, ttl=5)
 
     found = {one.subject: one for one in locks.diagnose()}
@@ -120,7 +120,7 @@ def test_a_lock_is_broken_on_a_server_that_is_full(flavour):
 
 @pytest.fixture
 def filled(flavour, outliving) -> Callable[..., tuple[EtcdServer, Any]]:
-    """Return a server that was filled up while a lease was held, and that lease."""
+    """Return a server that was filled while a lease was held, and that lease."""
 
     def filled(**options: Any) -> tuple[EtcdServer, Any]:
         server = outliving.enter_context(EtcdServer("--quota-backend-bytes", "400000"))
@@ -133,7 +133,7 @@ def filled(flavour, outliving) -> Callable[..., tuple[EtcdServer, Any]]:
 
 
 def test_a_min_hold_is_kept_on_a_server_that_is_full(flavour, filled):
-    """The release is clean, and the name stays closed."""
+    """The release succeeds, and the name stays closed."""
     server, lease = filled(min_hold=20 * TTL)
 
     lease.release()
@@ -151,7 +151,7 @@ def test_a_min_hold_ends_on_a_server_that_is_full(filled):
 
 
 def test_a_lease_with_a_lock_delay_is_broken_on_a_server_that_is_full(flavour, filled):
-    """The name stays closed, by the hold that is left as it was; the holder is told."""
+    """The name stays closed by the hold, which is left unchanged; the holder is notified."""
     server, lease = filled(lock_delay=4.0)
     operator = flavour.locks(server.url, ttl=TTL, request_timeout=TTL)
 
@@ -164,11 +164,11 @@ def test_a_lease_with_a_lock_delay_is_broken_on_a_server_that_is_full(flavour, f
         lease.renew()
 
 
-# -- by whom, and how ----------------------------------------------------------------------
+# -- authentication ------------------------------------------------------------------------
 
 
 def test_a_lease_outlives_many_tokens(flavour, server, namespace):
-    """Between two heartbeats the server forgets who we are: we say so again, and are renewed."""
+    """Between two keep-alives the server forgets our token: we log in again, and are renewed."""
     tls = server.tls.client_options()
     locks = flavour.locks(server.url_of("clerk"), namespace=namespace, ttl=9, **tls)
     lease = locks.lock("door").acquire(timeout=20)
@@ -186,7 +186,7 @@ def test_a_lease_outlives_many_tokens(flavour, server, namespace):
 
 
 def test_a_waiter_outlives_its_token(flavour, clerk, server, namespace):
-    """Its stream was opened by one that has run out; it is rung all the same."""
+    """Its stream was opened with a token that has expired; it is woken all the same."""
     other = flavour.locks(
         server.url_of("clerk"), namespace=namespace, ttl=60, **server.tls.client_options()
     )

@@ -1,4 +1,4 @@
-"""Keys, records and the line that they make: decided without a server."""
+"""Keys, records and the line that they form, decided without a server."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.backends.etcd import records
-from lockfast.backends.etcd.answers import Header, KeyValue
-from lockfast.backends.etcd.keys import Keys, place_of, twin
-from lockfast.backends.etcd.orphans import Orphans
-from lockfast.backends.etcd.standing import EtcdLine, in_line
-from lockfast.backends.sessions.refusals import Unreadable
+from lockfast.backends.etcd import keys as etcd_keys
+from lockfast.backends.etcd.keys import EtcdKeys, key_parts_of, twin
+from lockfast.backends.etcd.line import EtcdLine, Orphans, in_line
+from lockfast.backends.etcd.replies import Header, KeyValue
+from lockfast.backends.sessions.records import UnreadableRecord
 from lockfast.model import ALL, Claim, Owner
 
-KEYS = Keys(b"shop/lockfast/")
+KEYS = EtcdKeys(b"shop/lockfast/")
 LEASE = 0x123456789
 
 
@@ -28,10 +27,10 @@ def claim(number: int, *, weight: int = 1, capacity: int = 1, **fields: Any) -> 
 
 
 def stored(one: Claim, *, revision: int, hold: int = 0, is_there: bool = True) -> list[KeyValue]:
-    """Return the keys of a claim that came at a revision, and holds since another."""
+    """Return the keys of a claim that arrived at one revision, and holds since another."""
     names = KEYS.of(one.name)
-    record = records.of_claim(one, at=1.0)
-    held = records.of_hold(record, ttl=one.ttl, lock_delay=one.lock_delay)
+    record = etcd_keys.of_claim(one, at=1.0)
+    held = etcd_keys.of_hold(record, ttl=one.ttl, lock_delay=one.lock_delay)
     found = [KeyValue(names.claim(one, LEASE), revision, revision, 1, record, LEASE)]
     kept = found if is_there else []
     return [*kept, *([KeyValue(names.hold(one, LEASE), hold, hold, 1, held)] if hold else [])]
@@ -55,7 +54,7 @@ def test_a_key_says_whose_it_is(capacity, weight, lease):
     one = claim(7, capacity=capacity, weight=weight)
     key = KEYS.of("door").claim(one, lease)
 
-    place = place_of(key.removeprefix(KEYS.of("door").prefix).decode())
+    place = key_parts_of(key.removeprefix(KEYS.of("door").prefix).decode())
 
     assert place == (capacity, "c", one.id, lease, weight)
     assert twin(key) == KEYS.of("door").hold(one, lease)
@@ -106,11 +105,11 @@ def test_a_hold_without_its_claim_keeps_the_name_closed_for_a_ttl_from_its_first
 
 
 def test_a_hold_that_was_written_anew_begins_its_time_anew():
-    """An operator's break, say: it is another one that is seen."""
+    """An operator's break does this, for example: afterwards it counts as another hold."""
     orphans, keys = Orphans(), KEYS.of("door")
     [hold] = stored(claim(1), revision=5, hold=6, is_there=False)
     orphans.look(in_line([hold], keys), now=0.0)
-    broken = hold._replace(modified=8, value=records.closed(hold.value, seconds=3.0))
+    broken = hold._replace(modified=8, value=etcd_keys.closed(hold.value, seconds=3.0))
 
     [one] = in_line([broken], keys)
 
@@ -119,7 +118,7 @@ def test_a_hold_that_was_written_anew_begins_its_time_anew():
 
 
 def test_a_hold_that_was_put_under_a_lease_goes_on_with_its_time():
-    """Whoever saw it first did that: it is the same one, and nobody has to wait for longer."""
+    """The first client that saw it did that: it is the same hold, and nobody has to wait longer."""
     orphans, keys = Orphans(), KEYS.of("door")
     [hold] = stored(claim(1), revision=5, hold=6, is_there=False)
     orphans.look(in_line([hold], keys), now=0.0)
@@ -132,7 +131,7 @@ def test_a_hold_that_was_put_under_a_lease_goes_on_with_its_time():
 
 
 def test_a_hold_that_will_go_by_itself_does_not_admit_its_claim():
-    """It would be gone one day while the claim still holds: it has to be put anew."""
+    """It would expire one day while the claim still holds, so it has to be put again."""
     keys = KEYS.of("door")
     one, hold = stored(claim(1), revision=5, hold=6)
 
@@ -159,7 +158,7 @@ def test_a_key_that_was_made_again_is_not_the_place_of_our_claim():
 
 @pytest.mark.parametrize("changed", ["cluster", "member", "term"])
 def test_an_answer_confirms_only_what_its_own_leader_knew(changed):
-    """By another member, or after an election, a read says nothing of the keep-alive before it."""
+    """From another member, or after an election, a read confirms no keep-alive before it."""
     kept = Header(cluster=1, member=2, revision=3, term=4)
 
     assert kept._replace(revision=9).confirms(kept)
@@ -178,5 +177,5 @@ def test_an_answer_confirms_only_what_its_own_leader_knew(changed):
 def test_what_is_not_ours_is_refused_by_name(tail, value, words):
     keys = KEYS.of("door")
 
-    with pytest.raises(Unreadable, match=words):
+    with pytest.raises(UnreadableRecord, match=words):
         in_line([KeyValue(keys.prefix + tail, 1, 1, 1, value)], keys)

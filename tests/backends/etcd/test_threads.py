@@ -1,4 +1,4 @@
-"""A machine with no thread to spare: a client is told, and what it had begun is not left behind."""
+"""A machine that cannot start a thread: the client gets an error, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from lockfast import BackendUnavailable
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
 from lockfast.runtime import threads
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 LONG = 300
-"""What is gone before this ttl is over was ended by its client."""
+"""A ttl in seconds: what is gone before it is over was ended by its client."""
 
 
 @pytest.fixture
 def spare(monkeypatch):
-    """Let so many threads be started and no more; None lets all."""
+    """Let only this many threads start; with None there is no limit."""
     spawn = threads.spawn
 
     def spare(number: int | None) -> None:
@@ -42,7 +42,7 @@ def proxy(server):
 
 @pytest.fixture
 def sessions(server, namespace):
-    """Return those that the server keeps."""
+    """Return a function that lists the sessions that the server keeps."""
     return lambda: server.keys(f"{namespace}/s/")
 
 
@@ -54,7 +54,7 @@ def locks(flavour, proxy, namespace):
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 @pytest.mark.parametrize("spared", [0, 1], ids=["for the watch", "for the heartbeats"])
 def test_none_for_a_session_that_opens(locks, proxy, sessions, spare, spared):
-    """Its lease is given back, and neither a thread nor a connection of it stays."""
+    """Its lease is given back, and neither its thread nor its connection stays."""
     spare(spared)
     with pytest.raises(BackendUnavailable, match="thread"):
         locks.lock("door").try_acquire()
@@ -67,11 +67,11 @@ def test_none_for_a_session_that_opens(locks, proxy, sessions, spare, spared):
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_none_to_part_from_the_session_before(flavour, locks, sessions, spare):
-    """The caller does it, and has its lock all the same."""
+    """The caller closes it itself, and gets its lock all the same."""
     locks.lock("door").acquire(timeout=20).release()
     [before] = sessions()
 
-    spare(2)  # a watch and heartbeats
+    spare(2)  # one for the watch, one for keep-alives
     backend = locks._client.backend
     opened = backend._opened(LONG + 1, flavour.clock.now() + 20)
     spare(None)

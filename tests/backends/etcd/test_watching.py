@@ -1,4 +1,4 @@
-"""The stream of watches: it goes where the requests go, and ends when nobody is there."""
+"""The stream of watches: it goes where the requests go, and ends when its member is gone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from servers.etcd import shared_cluster
 from lockfast import BackendUnavailable
 from lockfast.backends.etcd import requests
 from lockfast.backends.etcd._sync import watcher as sync_watcher
-from lockfast.backends.etcd.http2 import frames
+from lockfast.backends.etcd.http2 import frames, grpc
 from lockfast.backends.etcd.http2.frames import frame
-from lockfast.backends.etcd.watching import pulse
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.etcd import EtcdServer
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.etcd import EtcdServer
+from lockfast_challenge.servers.proxy import Proxy
 
 STREAMS = "etcd_debugging_mvcc_watch_stream_total"
-"""How many streams of watches a server has open."""
+"""The metric that counts the watch streams that a server has open."""
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def cluster(outliving):
 
 @pytest.fixture(scope="module")
 def own_server():
-    """One whose figures are this file's own, and that lets nobody in but a clerk."""
+    """A server whose metrics are this file's own, and that admits only the user clerk."""
     with EtcdServer() as server:
         yield server.let_in("clerk", "sesame", prefix="ours/")
 
@@ -43,7 +42,7 @@ def clerk(wire_to, own_server) -> OpenWire:
 
 
 def begun(wire: OpenWire, key: bytes) -> Watcher:
-    """Return a stream with a watch that was begun."""
+    """Return a stream on which a watch has begun."""
     stream = wire.watch()
     stream.say(requests.watch(1, key, since=0, deletions=True))
     stream.until(lambda heard: heard)
@@ -54,7 +53,7 @@ def begun(wire: OpenWire, key: bytes) -> Watcher:
 
 
 def test_a_watch_leaves_a_member_together_with_the_requests(flavour, wire_to, cluster, key):
-    """Who does not answer requests tells nothing of keys either."""
+    """A member that does not answer requests reports no changes of keys either."""
     wire = wire_to(cluster.url)
     stream = begun(wire, key)
     left = stream.heard[0].header.member
@@ -79,7 +78,7 @@ def test_a_watch_stays_where_there_is_no_other_member(flavour, wire_to, server, 
 
 
 def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, key):
-    """Also where there is no other: it does not answer on any connection."""
+    """Also if there is no other member: this one does not answer on any connection."""
     wire = wire_to(server.url)
     stream = begun(wire, key)
 
@@ -90,7 +89,7 @@ def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, ke
 
 
 def test_a_watch_leaves_a_member_that_has_lost_its_leader(wire_to, cluster, key):
-    """It hears of nothing, and would go on in silence if it were not asked to say so."""
+    """It learns of no change, and would stay silent if it were not asked to report that."""
     wire = wire_to(cluster.members[0].url)
     stream = begun(wire, key)
 
@@ -106,14 +105,14 @@ def test_a_watch_leaves_a_member_that_has_lost_its_leader(wire_to, cluster, key)
 def test_a_way_that_is_cut_is_noticed_by_who_only_listens(
     wire_to, server, key, monkeypatch, is_told
 ):
-    """Also without a word: nobody asks for anything, so nothing would ever be late."""
+    """Even without a reset: nothing is requested, so no reply would ever be late."""
     with Proxy(server.port, scheme="etcd") as proxy:
         wire = wire_to(proxy.url)
         stream = begun(wire, key)
 
         proxy.cut(told=is_told)
-        monkeypatch.setattr(pulse, "PING_EVERY", 0.1)
-        monkeypatch.setattr(pulse, "PATIENCE", 0.3)
+        monkeypatch.setattr(grpc, "PING_SECONDS", 0.1)
+        monkeypatch.setattr(grpc, "PING_TIMEOUT_SECONDS", 0.3)
 
         eventually(lambda: not stream.listens(), what="it is taken for cut")
         stream.close()
@@ -121,22 +120,22 @@ def test_a_way_that_is_cut_is_noticed_by_who_only_listens(
 
 
 def test_a_member_that_is_there_is_not_taken_for_gone(wire_to, server, key, monkeypatch):
-    """It answers when it is asked whether it is."""
+    """It answers a ping."""
     wire = wire_to(server.url)
     stream = begun(wire, key)
-    monkeypatch.setattr(pulse, "PING_EVERY", 0.0)
-    stream.listens()  # asks once
-    monkeypatch.setattr(pulse, "PING_EVERY", 60.0)
-    monkeypatch.setattr(pulse, "PATIENCE", 60.0)
+    monkeypatch.setattr(grpc, "PING_SECONDS", 0.0)
+    stream.listens()  # sends one ping
+    monkeypatch.setattr(grpc, "PING_SECONDS", 60.0)
+    monkeypatch.setattr(grpc, "PING_TIMEOUT_SECONDS", 60.0)
 
-    eventually(lambda: not stream.stream.awaits_a_sign, what="it has answered")
+    eventually(lambda: not stream.stream.awaits_ping_reply, what="it has answered")
     assert stream.listens()
     stream.close()
 
 
 @pytest.mark.parametrize("last", [0, frames.LAST_STREAM])
 def test_a_member_that_is_about_to_go_is_left_by_the_watch_too(wire_to, talker, key, last):
-    """GOAWAY lets what was begun end by itself, and a watch never does."""
+    """GOAWAY lets calls that have begun end by themselves, and a watch never does."""
     leave = frame(frames.GOAWAY, 0, 0, last.to_bytes(4, "big") + bytes(4))
     wire = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: leave)).url)
 
@@ -146,7 +145,7 @@ def test_a_member_that_is_about_to_go_is_left_by_the_watch_too(wire_to, talker, 
     stream.close()
 
 
-# -- what a session makes of it ------------------------------------------------------------
+# -- in a session --------------------------------------------------------------------------
 
 
 def test_a_refused_watch_leaves_no_stream(clerk, own_server):
@@ -161,7 +160,7 @@ def test_a_refused_watch_leaves_no_stream(clerk, own_server):
 
 
 def test_a_watch_after_the_token_has_run_out(clerk, own_server):
-    """The stream says who we are when it is opened: another one is, by another token."""
+    """A stream authenticates when it is opened: a new one is opened, with a new token."""
     watches = SessionWatches(clerk)
     watches.watch(b"ours/a", lambda _: None)
     stale = clerk.wire._token
@@ -180,7 +179,7 @@ def test_a_watch_after_the_token_has_run_out(clerk, own_server):
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_no_thread_to_read_it(clerk, own_server, monkeypatch):
-    """Then there is no stream either: one that nobody reads would tell nothing for ever."""
+    """Then there is no stream either: one that nobody reads would never report anything."""
     watches = SessionWatches(clerk)
 
     def refuse(*_: object, **__: object) -> None:
@@ -203,7 +202,7 @@ def test_no_thread_to_read_it(clerk, own_server, monkeypatch):
 
 
 def test_nothing_is_asked_or_watched_after_closing(wire_to, server, key):
-    """It would connect again, and nobody would ever close that."""
+    """It would connect again, and nobody would ever close that connection."""
     with Proxy(server.port, scheme="etcd") as proxy:
         wire = wire_to(proxy.url)
         wire.ask(requests.range_(key))

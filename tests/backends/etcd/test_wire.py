@@ -1,4 +1,4 @@
-"""The way to a cluster: who answers, who does not, and what is then known of a request."""
+"""The transport to a cluster: which members reply, and what is known of a request if none does."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from servers.etcd import shared_cluster, shared_tls_server
 
 from lockfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
 from lockfast.backends.etcd import requests
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.etcd import EtcdServer
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.starting import free_ports
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.etcd import EtcdServer
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.server import free_ports
 
 SOON = 1.0
-"""Less than a request may take, and more than one takes that is answered."""
+"""Seconds: less than a request may take, and more than an answered one takes."""
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def proxy(server):
 
 @pytest.fixture
 def own_server():
-    """One that may be stopped."""
+    """A server that may be stopped."""
     with EtcdServer() as server:
         yield server
 
 
 def test_many_calls_at_once(wire_to, server, key):
-    """Each gets its own answer."""
+    """Each gets its own reply."""
     wire = wire_to(server.url)
     for number in range(40):
         wire.ask(requests.put(key + b"/%d" % number, b"%d" % number))
@@ -46,7 +46,7 @@ def test_many_calls_at_once(wire_to, server, key):
 
 
 def test_large_questions_and_large_answers(wire_to, server, key):
-    """Larger than what may be under way before the other side has read it."""
+    """Larger than what may be in flight before the other side has read it."""
     wire = wire_to(server.url)
     large = b"x" * 1_400_000
 
@@ -58,7 +58,7 @@ def test_large_questions_and_large_answers(wire_to, server, key):
 
 
 def test_a_thousand_calls_on_one_connection(wire_to, server, key):
-    """More than may be said before the server has to make room."""
+    """More than may be sent before the server has to open the window."""
     wire = wire_to(server.url)
 
     for _ in range(1000):
@@ -88,7 +88,7 @@ def test_tls_on_both_sides(wire_to, key):
 
 
 def test_a_server_that_stands_still(wire_to, own_server, key):
-    """At the deadline nothing is known of the request; afterwards all goes on."""
+    """At the deadline the outcome of the request is unknown; afterwards everything goes on."""
     wire = wire_to(own_server.url)
     wire.ask(requests.put(key, b"1"))
 
@@ -122,7 +122,7 @@ def test_a_connection_that_breaks_before_the_answer(wire_to, proxy, server, key)
 
 
 def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
-    """It is noticed, and another one is made; where none can be, nothing was sent."""
+    """The loss is noticed, and a new connection is made; if none can be, nothing was sent."""
     wire = wire_to(proxy.url)
     wire.ask(requests.put(key, b"1"))
 
@@ -132,7 +132,7 @@ def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
         except BackendUnavailable:
             return True
 
-    # Not by the first, if the kernel has yet to tell that the connection is gone.
+    # Not by the first request, if the kernel has yet to report that the connection is gone.
     proxy.reset()
     eventually(is_noticed, despite=(OutcomeUnknown,))
     assert wire.ask(requests.range_(key)).keys[0].value == b"1"
@@ -144,7 +144,7 @@ def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
 
 
 def test_a_way_that_is_cut_without_a_word(wire_to, proxy, key):
-    """The connection is given up: it would stay as it is for as long as the kernel repeats."""
+    """The connection is given up: it would stay open for as long as the kernel retransmits."""
     wire = wire_to(proxy.url)
     wire.ask(requests.put(key, b"1"))
 
@@ -157,7 +157,7 @@ def test_a_way_that_is_cut_without_a_word(wire_to, proxy, key):
 
 
 def test_a_late_call_does_not_harm_the_others(flavour, wire_to, own_server, key):
-    """Only the one whose time is up fails, while the way is there."""
+    """Only the call whose time is up fails, while the connection works."""
     wire = wire_to(own_server.url)
     wire.ask(requests.put(key, b"1"))
     own_server.pause()
@@ -188,7 +188,7 @@ def test_what_is_not_etcd(wire_to, talker, key):
 
 
 def test_a_port_that_says_nothing(wire_to, talker, key):
-    """It is not asked: the greeting comes first."""
+    """No request is sent: the handshake comes first."""
     wire = wire_to(talker().url)
 
     with pytest.raises(BackendUnavailable, match="in time"):
@@ -212,7 +212,7 @@ def test_the_first_member_that_answers_is_asked(wire_to, cluster, key):
 
 
 def test_a_member_that_dies(wire_to, cluster, key):
-    """Who asked it hears that nothing is known, or that nothing was done; the next is served."""
+    """Requests to it have an unknown outcome or were not carried out; the next one is served."""
     wire = wire_to(cluster.url)
     first = wire.ask(requests.put(key, b"1")).header.member
 
@@ -225,7 +225,7 @@ def test_a_member_that_dies(wire_to, cluster, key):
 
 
 def test_a_member_that_stands_still(wire_to, cluster, key):
-    """It has its time; then another one is asked."""
+    """It gets its time; the next request goes to another member."""
     wire = wire_to(cluster.url)
     first = wire.ask(requests.put(key, b"1")).header.member
     [frozen] = [one for one in cluster.members if one.id == first]
@@ -242,7 +242,7 @@ def test_a_member_that_stands_still(wire_to, cluster, key):
 
 
 def test_a_member_that_stands_still_before_it_is_connected_to(wire_to, cluster, key):
-    """Its kernel accepts connections, and it greets nobody."""
+    """Its kernel accepts connections, but it never completes a handshake."""
     cluster.members[0].pause()
     wire = wire_to(cluster.url)
 
@@ -262,7 +262,7 @@ def test_a_member_that_is_hung_up_on(flavour, wire_to, cluster, key):
 
 
 def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, cluster, key):
-    """It says that it goes: what it has not begun is asked of another."""
+    """It announces that it closes: what it has not begun is asked of another."""
     wire = wire_to(cluster.url)
     wire.ask(requests.put(key, b"1"))
     stop = threading.Event()
@@ -289,7 +289,7 @@ def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, clus
 
     for one in asking:
         one.result(30)
-    # One for each who was asked at the moment of its end, and no more.
+    # One for each request that was under way when it ended, and no more.
     assert len(errors) <= 4
 
 
@@ -310,12 +310,12 @@ def test_a_stream_ends_with_its_member(wire_to, cluster, key):
     again.close()
 
 
-# -- who we are ----------------------------------------------------------------------------
+# -- authentication ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def guarded():
-    """A server that lets in nobody but a clerk, to keys that begin with `ours`."""
+    """A server that admits only the user clerk, to keys that begin with `ours`."""
     with EtcdServer() as server:
         yield server.let_in("clerk", "sesame", prefix="ours/")
 
@@ -332,7 +332,7 @@ def test_a_user_is_known_by_name_and_password(clerk):
 
 
 def test_a_token_that_is_not_known_any_more_is_asked_for_again(flavour, clerk, guarded):
-    """Those of a user end when its password is set, be it to the same."""
+    """A user's tokens end when its password is set, even to the same one."""
     clerk.ask(requests.put(b"ours/a", b"1"))
     token = clerk.wire._token
 
@@ -355,7 +355,7 @@ def test_a_watch_by_somebody_who_may(clerk):
 
 
 def test_a_user_may_come_by_a_certificate_alone(wire_to):
-    """Its common name is who it is."""
+    """Its common name is the user name."""
     with EtcdServer(tls=certificates()) as server:
         server.let_in("server", "sesame", prefix="ours/")
         wire = wire_to(server.url, **server.tls.client_options())

@@ -1,4 +1,4 @@
-"""A wire of either flavour by blocking calls, so that a test is written once."""
+"""A transport of either flavour through blocking calls, so that a test is written once."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any
 
 from both_flavours import Flavour
 
-from lockfast.backends.etcd import addresses
+from lockfast.backends.etcd import address
 from lockfast.backends.etcd._async.members import AsyncMembers
 from lockfast.backends.etcd._async.watcher import AsyncWatcher
 from lockfast.backends.etcd._sync import watcher
 from lockfast.backends.etcd._sync.members import Members
-from lockfast.backends.etcd.answers import Watched, answer
-from lockfast.core.locating import masked
+from lockfast.backends.etcd.replies import Watched, read_reply
+from lockfast.core.descriptor import masked
 
 PATIENCE = 20.0
-"""Nobody who is answered waits so long."""
+"""A timeout in seconds that no answered request reaches."""
 
 
 class OpenWire:
-    """The way to a cluster."""
+    """The transport to a cluster."""
 
     def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
         self.flavour = flavour
-        place = addresses.of_url(url, where=masked(url), namespace="test", options=options)
+        place = address.of_url(url, where=masked(url), namespace="test", options=options)
         kind = Members if flavour.name == "sync" else AsyncMembers
         self.wire = flavour.call(kind, place, clock=flavour.clock)
 
     def ask(self, request: Any, *, within: float = PATIENCE) -> Any:
-        """Return the answer."""
+        """Return the reply to a request."""
         return self.flavour.call(self.wire.ask, request, deadline=self.flavour.clock.now() + within)
 
     def begin(self, request: Any, *, within: float = PATIENCE) -> Future[Any]:
-        """Ask beside the test."""
+        """Send a request in the background of the test."""
         return self.flavour.start(self.ask, request, within=within)
 
     def watch(self) -> Watcher:
@@ -42,7 +42,7 @@ class OpenWire:
         return Watcher(self)
 
     def is_left(self) -> bool:
-        """Whether no connection is kept for another call."""
+        """Return whether no connection is kept for another call."""
         is_sync = self.flavour.name == "sync"
         return not any(one._idle._idle if is_sync else one._links for one in self.wire._channels)
 
@@ -51,7 +51,7 @@ class OpenWire:
 
 
 class Watcher:
-    """A stream for watches, and what was heard on it."""
+    """A stream for watches, and the messages received on it."""
 
     def __init__(self, one: OpenWire) -> None:
         self._flavour = one.flavour
@@ -60,14 +60,14 @@ class Watcher:
         self.stream = one.flavour.call(one.wire.watch, self._hear, deadline=deadline)
 
     def _hear(self, message: bytes) -> None:
-        self.heard.append(answer(Watched, message))
+        self.heard.append(read_reply(Watched, message))
 
     def say(self, message: bytes) -> bool:
-        """Ask for a watch or its end."""
+        """Request a watch, or its end."""
         return self._flavour.call(self.stream.say, message)
 
     def until(self, has_come: Callable[[list[Watched]], object]) -> list[Watched]:
-        """Return what was heard, once it is what is waited for."""
+        """Return all received messages, once `has_come` is true of them."""
         deadline = self._flavour.clock.now() + PATIENCE
         while not has_come(self.heard):
             now = self._flavour.clock.now()
@@ -76,7 +76,7 @@ class Watcher:
         return self.heard
 
     def listens(self) -> bool:
-        """Whether the stream is still there."""
+        """Return whether the stream is still open."""
         until = self._flavour.clock.now() + 0.05
         return self._flavour.call(self.stream.listen, until=until)
 

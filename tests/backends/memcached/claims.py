@@ -1,4 +1,4 @@
-"""Claims for backends that have no client around them."""
+"""Claims for backends without a client."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from lockfast.model import Claim, Owner
 
 TTL = 60.0
-"""Longer than any test: what is gone was not ended by its time."""
+"""A ttl longer than any test, in seconds: nothing ends by expiry."""
 
 
 def claim_to(name: str, **fields: Any) -> Claim:
-    """Return a claim of somebody new."""
+    """Return a new claim."""
     values: dict[str, Any] = {
         "id": os.urandom(16).hex(),
         "name": name,

@@ -1,4 +1,4 @@
-"""A real memcached for each test, since most of them break it, and a proxy before it."""
+"""A real memcached for each test, since most of them break it, and a proxy in front of it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from refusals import Refusals
 
 from lockfast.backends.memcached._async.backend import AsyncMemcachedBackend
 from lockfast.backends.memcached._sync.backend import MemcachedBackend
-from lockfast.challenge.servers.memcached import MemcachedServer
-from lockfast.challenge.servers.proxy import Proxy
 from lockfast.errors import OutcomeUnknown
+from lockfast_challenge.servers.memcached import MemcachedServer
+from lockfast_challenge.servers.proxy import Proxy
 
 PATIENCE = 20.0
-"""What only a hang outlasts."""
+"""A timeout in seconds that only a hang reaches."""
 
 
 class BlockingBackend:
-    """A backend of either flavour with no client around it, used by blocking calls."""
+    """A backend of either flavour without a client, used through blocking calls."""
 
     def __init__(self, flavour: Flavour, url: str, namespace: str) -> None:
         kind = MemcachedBackend if flavour.name == "sync" else AsyncMemcachedBackend
@@ -31,14 +31,14 @@ class BlockingBackend:
         )
 
     def call(self, verb: str, *arguments: Any, within: float = PATIENCE, **options: Any) -> Any:
-        """Return what a verb answers."""
+        """Return the result of a verb of the backend."""
         deadline = self.flavour.clock.now() + within
         return self.flavour.call(
             getattr(self.inner, verb), *arguments, deadline=deadline, **options
         )
 
     def insist(self, verb: str, *arguments: Any, **options: Any) -> Any:
-        """Return what a verb answers, asked again where a connection broke, as a client does."""
+        """Return a verb's result, repeated if a connection broke, as a client does."""
         for _ in range(3):
             with suppress(OutcomeUnknown):
                 return self.call(verb, *arguments, **options)
@@ -60,7 +60,7 @@ def proxy(server, outliving) -> Proxy:
 
 @pytest.fixture
 def backend(flavour, server, namespace) -> Iterator[Callable[..., BlockingBackend]]:
-    """Give backends, and close them before their flavour is."""
+    """Open backends, and close them before their flavour closes."""
     opened: list[BlockingBackend] = []
 
     def open_one(url: str = server.url) -> BlockingBackend:
@@ -74,7 +74,7 @@ def backend(flavour, server, namespace) -> Iterator[Callable[..., BlockingBacken
 
 @pytest.fixture
 def refusal(flavour, caplog) -> Refusals:
-    """Return the error of an acquire, after a look at all that was said."""
+    """Return the error of an acquire, after checking everything that was printed."""
     return Refusals([flavour], caplog, within=5.0)
 
 

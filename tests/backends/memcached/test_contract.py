@@ -17,8 +17,8 @@ class _Namespace:
     """A namespace for each test; they share the server."""
 
     late = 2.0
-    """The server counts whole seconds, is asked for one more, and may end an item at any moment
-    of its last one."""
+    """Seconds by which a name may become free too late: the server counts whole seconds, is asked
+    for one more, and may end an item at any moment of its last one."""
 
     def set_up(self) -> None:
         server = shared_server()

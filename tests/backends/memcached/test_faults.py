@@ -1,4 +1,4 @@
-"""What becomes of locks when the server or the way to it fails."""
+"""What becomes of locks when the server or the connection to it fails."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from backends.memcached.claims import TTL, claim_to
 from full_table import full_table
 
 from lockfast import BackendUnavailable, LeaseLost, OutcomeUnknown
-from lockfast.challenge.eventually import eventually as until
-from lockfast.challenge.servers.memcached import PATIENCE, MemcachedServer
 from lockfast.model import Grant
+from lockfast_challenge.processes import eventually as until
+from lockfast_challenge.servers.memcached import REPLY_TIMEOUT_SECONDS, MemcachedServer
 
 RENEWED_SOON = 12.0
-"""A ttl: renewed after a third of it, with time left for a machine that stands still."""
+"""A ttl in seconds: renewed after a third of it, with time left for a machine that stalls."""
 
 BRIEF = 0.5
-"""A request timeout where a reply is lost on purpose."""
+"""Request timeout where a reply is lost on purpose, in seconds."""
 
 
 def writes_held(request):
-    """Whether it is the change by which a lock is taken or renewed."""
+    """Return whether this request takes or renews a lock."""
     return b"\r\n1 held " in request.data
 
 
 def writes_free(request):
-    """Whether it is the change by which a lock is released or withdrawn, and no `add`."""
+    """Return whether this request releases or withdraws a lock, and is no `add`."""
     return b"\r\n1 free " in request.data and b" ME " not in request.data
 
 
 @pytest.fixture
 def held(flavour, server, namespace):
-    """Say who holds a name, over a way that is not broken."""
+    """Return the labels of a name's holders, over a connection that does not break."""
     watcher = flavour.locks(server.url, namespace=namespace)
     return lambda name: [one.owner.label for one in watcher.inspect(name).holders]
 
 
 @pytest.fixture
 def someone(flavour, server, namespace):
-    """Another client, with a way of its own."""
+    """Another client, with its own connection."""
     return flavour.locks(server.url, namespace=namespace, label="someone")
 
 
 @pytest.fixture
 def locks(flavour, proxy, diary, namespace, held):
-    """A client behind the proxy, connected."""
+    """A client behind the proxy, already connected."""
     locks = flavour.locks(
         proxy.url, namespace=namespace, ttl=TTL, on_event=diary, label="mine", request_timeout=20.0
     )
@@ -55,7 +55,7 @@ def locks(flavour, proxy, diary, namespace, held):
 
 
 def test_a_restart_is_told_at_the_next_renewal(flavour, server, diary, eventually):
-    """The item is gone with the server, and the holder's watchdog finds it so."""
+    """The item is lost with the server, and the holder's watchdog notices."""
     locks = flavour.locks(server.url, ttl=RENEWED_SOON, on_event=diary)
     lease = locks.lock("door").acquire()
     server.kill()
@@ -63,13 +63,13 @@ def test_a_restart_is_told_at_the_next_renewal(flavour, server, diary, eventuall
 
     eventually(lambda: diary.count("Lost") == 1, what="the holder was told")
 
-    assert lease.lost.reason == "taken"  # the server said so; it did not just run out
+    assert lease.lost.reason == "taken"  # the server said so; it did not just expire
     with pytest.raises(LeaseLost):
         lease.check()
 
 
 def test_a_server_that_stays_away_is_told_at_the_deadline(flavour, server, diary, eventually):
-    """Nobody answers, so trust runs out by itself, and was at risk before."""
+    """Nobody answers, so trust expires by itself, and was at risk before."""
     locks = flavour.locks(server.url, ttl=6.0, on_event=diary, request_timeout=0.5)
     lease = locks.lock("door").acquire()
     server.kill()
@@ -82,7 +82,7 @@ def test_a_server_that_stays_away_is_told_at_the_deadline(flavour, server, diary
 
 
 def test_flush_all_is_told_at_the_next_renewal(flavour, server, diary, eventually):
-    """And the next one has it at once."""
+    """And the next client gets the lock at once."""
     locks = flavour.locks(server.url, ttl=RENEWED_SOON, on_event=diary)
     lease = locks.lock("door").acquire()
 
@@ -98,7 +98,7 @@ def test_flush_all_is_told_at_the_next_renewal(flavour, server, diary, eventuall
 def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, outliving):
     """Memory runs out in the lock's own slab class, and nobody reads the lock meanwhile.
 
-    A read is a use, and other classes have memory of their own: only this order evicts it.
+    A read counts as a use, and other classes have memory of their own: only this order evicts it.
     """
     server = outliving.enter_context(MemcachedServer("-m", "2"))
     holder, next_one = backend(server.url), backend(server.url)
@@ -115,9 +115,9 @@ def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, o
 
 
 def test_what_a_full_server_refuses_frees_the_name_and_its_holder_is_told(backend, outliving):
-    """One that evicts nothing (-M) removes the item that it has no room to change.
+    """A server that evicts nothing (-M) removes the item that it has no room to change.
 
-    Whoever asked, and whichever version was named: memcached does not look at it then.
+    It does so whoever asks and whichever version is named: memcached does not check it then.
     """
     server = outliving.enter_context(MemcachedServer("-m", "2", "-M"))
     holder, late = backend(server.url), backend(server.url)
@@ -134,7 +134,7 @@ def test_what_a_full_server_refuses_frees_the_name_and_its_holder_is_told(backen
 def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
     locks, proxy, server, held, someone
 ):
-    """The connection broke with the release under way; the server counts from 1 again."""
+    """The connection broke during the release; the new server counts from 1 again."""
     lease = locks.lock("door").acquire()
     lost = proxy.reset_on(writes_free)
     with pytest.raises(OutcomeUnknown):
@@ -142,13 +142,13 @@ def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
     assert lost.is_set()
     server.kill()
     server.start()
-    successor = someone.lock("door").acquire(timeout=PATIENCE)
+    successor = someone.lock("door").acquire(timeout=REPLY_TIMEOUT_SECONDS)
 
     def is_answered() -> bool:
         lease.release()
         return True
 
-    # Not the first, if its connection has yet to hear that the server went.
+    # The first may fail, if its connection has yet to notice that the server is gone.
     until(is_answered, despite=(OutcomeUnknown,), what="the release is answered")
 
     assert held("door") == ["someone"]
@@ -160,11 +160,11 @@ def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
 
 
 def test_a_reply_lost_on_acquire_costs_a_moment(flavour, locks, proxy, held):
-    """The repeat reads its own claim, and that is a grant."""
+    """The repeat reads its own claim, which counts as a grant."""
     lost = proxy.lose_reply_to(writes_held)
     flavour.give_up_after(BRIEF)
 
-    lease = locks.lock("door").acquire(timeout=PATIENCE)
+    lease = locks.lock("door").acquire(timeout=REPLY_TIMEOUT_SECONDS)
 
     assert lost.is_set()
     assert held("door") == ["mine"]
@@ -173,7 +173,7 @@ def test_a_reply_lost_on_acquire_costs_a_moment(flavour, locks, proxy, held):
 
 
 def test_when_no_acquire_is_answered_nothing_is_left_behind(flavour, locks, proxy, held):
-    """The server granted it; the caller is told that it was not acquired, and it was undone."""
+    """The server granted it; the caller learns that it was not acquired, and it is undone."""
     proxy.lose_reply_to(writes_held, times=9)
     flavour.give_up_after(BRIEF)
 
@@ -201,7 +201,7 @@ def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
 
 
 def test_a_reply_lost_on_release_frees_the_name(flavour, locks, proxy, held, eventually):
-    """It was done, and the repeat is clean."""
+    """It was carried out, and the repeat succeeds."""
     lease = locks.lock("door").acquire()
     flavour.give_up_after(BRIEF)
     lost = proxy.lose_reply_to(writes_free)
@@ -211,17 +211,17 @@ def test_a_reply_lost_on_release_frees_the_name(flavour, locks, proxy, held, eve
 
     assert lost.is_set()
     eventually(lambda: held("door") == [], what="it is free")
-    flavour.give_up_after(PATIENCE)
+    flavour.give_up_after(REPLY_TIMEOUT_SECONDS)
     lease.release()
 
 
-# -- the server stands still -------------------------------------------------------------------
+# -- the server is frozen ----------------------------------------------------------------------
 
 
 def test_a_frozen_server_ends_trust_in_time_and_leaves_nothing_behind(
     flavour, server, diary, eventually
 ):
-    """The holder is told at its deadline; who asked gets an error, and nothing later."""
+    """The holder is notified at its deadline; the other caller gets an error, and nothing later."""
     holder = flavour.locks(server.url, ttl=1.5, on_event=diary, request_timeout=0.4)
     asking = flavour.locks(server.url, request_timeout=20.0)
     lease = holder.lock("door").acquire()
@@ -235,15 +235,15 @@ def test_a_frozen_server_ends_trust_in_time_and_leaves_nothing_behind(
     server.resume()
 
     assert lease.lost.reason == "expired"
-    flavour.give_up_after(PATIENCE)
+    flavour.give_up_after(REPLY_TIMEOUT_SECONDS)
     eventually(lambda: not asking.inspect("other").holders, what="nothing is left of it")
 
 
-# -- this process has no room ------------------------------------------------------------------
+# -- this process has no descriptors left ------------------------------------------------------
 
 
 def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
-    """And what is held goes on over the connection that is there."""
+    """Locks that are held go on over the existing connection."""
     locks, other = flavour.locks(server.url), flavour.locks(server.url)
     lease = locks.lock("door").acquire()
     other.lock("gate").acquire().release()
@@ -254,14 +254,14 @@ def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
             other.lock("gate").acquire()
         lease.release()
 
-    assert other.lock("door").acquire(timeout=PATIENCE).is_trusted
+    assert other.lock("door").acquire(timeout=REPLY_TIMEOUT_SECONDS).is_trusted
 
 
 # -- many at once ------------------------------------------------------------------------------
 
 
 def test_what_is_renewed_together_goes_in_one_round_trip(backend, server):
-    """However many they are, with as many writes to the server as there are leases."""
+    """However many there are; the server gets one write for each lease."""
     one = backend()
     grants = [one.call("try_acquire", claim_to(f"door-{number}")) for number in range(100)]
     server.say(b"flush_all\r\n")
@@ -278,7 +278,7 @@ def key_of(backend) -> bytes:
 
 
 def fill(server: MemcachedServer, key: bytes) -> None:
-    """Take all the memory there is for items that are just as large as this one."""
+    """Use up all memory that the server has for items of exactly this size."""
     value = server.say(b"mg %b v\r\n" % key)[0].split(b"\r\n")[1]
     with server.talk() as talk:
         for batch in range(20):

@@ -1,13 +1,13 @@
-"""What the doctor says of a real server: each finding where it is due, and where it is not."""
+"""The doctor's findings on a real server: each one where it is due, and not elsewhere."""
 
 from __future__ import annotations
 
 import pytest
 
-from lockfast.backends.memcached.addresses import address_of_url
-from lockfast.backends.memcached.findings import Facts, findings
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.memcached import MemcachedServer
+from lockfast.backends.memcached.address import address_of_url
+from lockfast.backends.memcached.diagnostics import Facts, findings
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.memcached import MemcachedServer
 
 
 def test_a_server_that_lost_nothing_is_well(finding):
@@ -17,7 +17,7 @@ def test_a_server_that_lost_nothing_is_well(finding):
 
 
 def test_it_says_what_no_setting_can_change(finding):
-    """That a cache forgets, and that there is no token."""
+    """A cache forgets, and it has no tokens."""
     told = finding("promise")
 
     assert told.level == "note"
@@ -44,7 +44,7 @@ def test_evictions_are_told_by_slab_class(outliving, finding):
 
 
 def test_memory_near_its_limit_is_told(outliving, finding):
-    """Filled with items that leave little of a page unused."""
+    """The items leave little of a page unused."""
     server = outliving.enter_context(MemcachedServer("-m", "8"))
     with server.talk() as talk:
         for number in range(16000):
@@ -81,7 +81,7 @@ def test_a_server_that_evicts_nothing_is_told(outliving, finding):
 
 
 def test_a_server_that_was_started_just_now_is_told(flavour, server):
-    """It forgot every lock, and who held one before may believe in it for a ttl."""
+    """It forgot every lock, and earlier holders may trust theirs for a ttl."""
     young = flavour.locks(server.url, ttl=3600.0)
     [told] = [one for one in young.diagnose() if one.subject == "uptime"]
     assert told.level == "warning"

@@ -1,7 +1,7 @@
-"""The orders of events in which other locks on memcached delete somebody else's.
+"""The orders of events in which other memcached locks delete somebody else's lock.
 
-Each is played on ours, with the commands that those libraries send at that place as the only
-difference: they look and then delete, or delete without looking; ours names the version.
+Each is played on ours. The only difference is in the commands at the critical point: those
+libraries look and then delete, or delete without looking; ours names the version.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pytest
 from backends.memcached.claims import claim_to
 
 from lockfast import LeaseLost
-from lockfast.challenge.servers.memcached import PATIENCE
 from lockfast.model import Grant, Held
+from lockfast_challenge.servers.memcached import REPLY_TIMEOUT_SECONDS
 
 
 @pytest.fixture
@@ -22,32 +22,32 @@ def key(namespace):
 def test_an_expiry_between_looking_and_deleting_frees_nobody_elses_lock(
     backend, proxy, server, key
 ):
-    """Tooz and sherlock: `get` says that it is ours, it expires, another takes it, `delete`.
+    """Tooz and sherlock: `get` says that it is ours, it expires, another client takes it, `delete`.
 
-    Ours is held up at the same place: it has read its own claim, and its change is on the way.
+    Ours is held up at the same point: it has read its own claim, and its change is on the way.
     """
     first, second, third = backend(proxy.url), backend(), backend()
     mine = first.call("try_acquire", claim_to("door"))
     held_up = proxy.hold_requests(lambda one: b"1 free" in one.data)
     releasing = first.flavour.start(first.call, "release", mine, tombstone=False)
-    assert held_up.wait(PATIENCE)
+    assert held_up.wait(REPLY_TIMEOUT_SECONDS)
 
-    server.say(b"md %b\r\n" % key)  # as its end would
+    server.say(b"md %b\r\n" % key)  # as its expiry would
     successor = second.call("try_acquire", claim_to("door", label="second"))
     proxy.let_through()
 
     assert isinstance(successor, Grant)
-    assert releasing.result(PATIENCE) is False
+    assert releasing.result(REPLY_TIMEOUT_SECONDS) is False
     [holder] = third.call("inspect", "door").holders
     assert holder.owner.label == "second"
     assert isinstance(third.call("try_acquire", claim_to("door")), Held)
 
 
 def test_a_holder_whose_time_was_over_frees_nobody_elses_lock(flavour, server, key):
-    """dogpile: the first one's lock has ended, another has it, and the first deletes the key."""
+    """dogpile: the first lock has expired, another client has it, and the first deletes the key."""
     first, second, third = (flavour.locks(server.url, namespace=ns(key)) for _ in range(3))
     late = first.lock("door", renew=False).acquire()
-    server.say(b"md %b\r\n" % key)  # as its end would
+    server.say(b"md %b\r\n" % key)  # as its expiry would
     successor = second.lock("door").acquire(timeout=0)
 
     with pytest.raises(LeaseLost):
@@ -59,7 +59,7 @@ def test_a_holder_whose_time_was_over_frees_nobody_elses_lock(flavour, server, k
 
 
 def test_a_renewal_between_two_commands_of_another_takes_nothing_from_it(backend, server, key):
-    """A watchdog that touches the key by its name alone would prolong its successor's lock."""
+    """A watchdog that touches the key by its name alone would extend its successor's lock."""
     first, second = backend(), backend()
     mine = first.call("try_acquire", claim_to("door"))
     server.say(b"md %b\r\n" % key)
@@ -73,7 +73,7 @@ def test_a_renewal_between_two_commands_of_another_takes_nothing_from_it(backend
 
 
 def test_a_cas_value_of_a_server_that_is_gone_is_worth_nothing(backend, server, key):
-    """It counts from 1 again: the number that we knew is now that of somebody else's lock."""
+    """The server counts from 1 again: our number now belongs to somebody else's lock."""
     first, second = backend(), backend()
     mine = first.call("try_acquire", claim_to("door"))
     was = server.say(b"mg %b c\r\n" % key)

@@ -1,4 +1,4 @@
-"""What a link does with a refusal after which nobody knows what answers what."""
+"""A refusal after which a connection can no longer match replies to requests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast.backends.memcached import meta
-from lockfast.backends.memcached.connection.aio import Link
-from lockfast.backends.memcached.refusals import refused
+from lockfast.backends.memcached.connection_aio import MemcachedConnection
+from lockfast.backends.memcached.errors import refused
 from lockfast.runtime.clock import Clock
 
 
@@ -27,12 +27,12 @@ class Transport:
 
 
 async def answered(data: bytes) -> list[object]:
-    """Return what two requests get, of which the answers come in one packet."""
-    link = Link(b"lockfast", Clock(), where="here")
+    """Return the outcomes of two requests whose replies come in one packet."""
+    link = MemcachedConnection(b"lockfast", Clock(), where="here")
     link.connection_made(Transport())  # type: ignore[arg-type]
     moment = asyncio.get_running_loop().time() + 60
     both = [link.send(meta.NOOP, deadline=moment) for _ in range(2)]
-    await asyncio.sleep(0)  # they go out
+    await asyncio.sleep(0)  # they are sent
     link.data_received(data)
     return list(await asyncio.gather(*both, return_exceptions=True))
 
@@ -40,7 +40,7 @@ async def answered(data: bytes) -> list[object]:
 def test_nothing_behind_a_refusal_that_is_out_of_step_is_an_answer():
     first, second = asyncio.run(answered(b"CLIENT_ERROR bad data chunk\r\nHD c7\r\n"))
 
-    assert isinstance(first, meta.Refusal)
+    assert isinstance(first, meta.MetaError)
     assert isinstance(second, OutcomeUnknown)
 
 
@@ -50,28 +50,28 @@ def test_nothing_behind_a_refusal_that_is_out_of_step_is_an_answer():
 def test_behind_another_refusal_the_next_answer_is_the_nexts(refusal):
     first, second = asyncio.run(answered(refusal + b"\r\nMN\r\n"))
 
-    assert isinstance(first, meta.Refusal)
-    assert second == meta.Reply(b"MN")
+    assert isinstance(first, meta.MetaError)
+    assert second == meta.MetaFlags(b"MN")
 
 
 @pytest.mark.parametrize(
     "words", ["ERROR Too many open connections", "SERVER_ERROR out of memory storing object"]
 )
 def test_a_server_without_room_is_an_outage(words):
-    assert isinstance(refused(meta.Refusal(words), where="here"), BackendUnavailable)
+    assert isinstance(refused(meta.MetaError(words), where="here"), BackendUnavailable)
 
 
 def test_a_server_without_room_may_say_so_before_it_is_asked():
-    """As memcached does as soon as it has accepted: what was not sent by then is not sent."""
+    """As memcached does as soon as it has accepted: what was not sent by then is never sent."""
 
     async def play() -> None:
-        link, transport = Link(b"lockfast", Clock(), where="here"), Transport()
+        link, transport = MemcachedConnection(b"lockfast", Clock(), where="here"), Transport()
         link.connection_made(transport)  # type: ignore[arg-type]
         asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
 
         link.data_received(b"ERROR Too many open connections\r\n")
 
-        assert isinstance(await asked, meta.Refusal)
+        assert isinstance(await asked, meta.MetaError)
         assert not link.is_open
         await asyncio.sleep(0)
         assert not transport.written
@@ -80,10 +80,10 @@ def test_a_server_without_room_may_say_so_before_it_is_asked():
 
 
 def test_another_refusal_that_comes_before_it_was_asked_for_is_no_answer():
-    """The server may do what is sent after it."""
+    """The server may still carry out what is sent after it."""
 
     async def play() -> None:
-        link = Link(b"lockfast", Clock(), where="here")
+        link = MemcachedConnection(b"lockfast", Clock(), where="here")
         link.connection_made(Transport())  # type: ignore[arg-type]
         asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
 

@@ -1,4 +1,4 @@
-"""The newest memcached, which says more than the one that the system brings."""
+"""The newest memcached, whose replies say more than those of the system's own version."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from servers.memcached import NewerMemcachedServer
 
 from lockfast import BackendUnavailable
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 NEWER = (1, 6, 38)
-"""Since then `OK` stands before a list of keys."""
+"""From this version on, `OK` precedes a list of keys."""
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def newer(outliving) -> NewerMemcachedServer:
 
 
 def test_a_survey_of_the_newest_memcached_shows_what_is_held_now(flavour, newer):
-    """Each one: an answer that was not read whole would be the next one's."""
+    """Each time, because the unread rest of one reply would be taken for the next one."""
     locks = flavour.locks(newer.url, ttl=60.0, request_timeout=20.0)
     seen: list[list[str]] = []
 
     for name in ("a", "b", "c"):
         locks.lock(name).acquire(timeout=30.0)
-        # It may still be busy with the list that was asked for before.
+        # The server may still be busy with the list that was requested before.
         eventually(
             lambda: not seen.append([one.name for one in locks.survey()]),
             despite=(BackendUnavailable,),

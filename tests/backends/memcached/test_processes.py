@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lockfast import LeaseLost
-from lockfast.challenge.servers.memcached import PATIENCE
+from lockfast_challenge.servers.memcached import REPLY_TIMEOUT_SECONDS
 
 
 @pytest.fixture
 def holders(flavour, server):
-    """Say which processes hold a name."""
+    """Return the processes that hold a name."""
     watcher = flavour.locks(server.url)
     return lambda name: [one.owner.pid for one in watcher.inspect(name).holders]
 
@@ -21,7 +21,7 @@ def test_a_frozen_holder_is_told_and_takes_nothing_from_its_successor(
     frozen = puppet(flavour.name, server.url, ttl=0.5)
     frozen.ask("acquire", "door")
     frozen.freeze()
-    successor = flavour.locks(server.url).lock("door").acquire(timeout=PATIENCE)
+    successor = flavour.locks(server.url).lock("door").acquire(timeout=REPLY_TIMEOUT_SECONDS)
     [has_it] = holders("door")
     frozen.thaw()
 
@@ -38,7 +38,7 @@ def test_a_frozen_holder_is_told_and_takes_nothing_from_its_successor(
 def test_a_forked_child_holds_nothing_and_its_parent_goes_on(
     flavour, server, puppet, holders, eventually
 ):
-    """The children use their own connections, close, die: no reply of the parent's is taken."""
+    """The children use their own connections, close and die, and take none of its replies."""
     parent = puppet(flavour.name, server.url, ttl=6.0)
     parent.ask("acquire", "door")
     has_it = holders("door")
@@ -48,7 +48,7 @@ def test_a_forked_child_holds_nothing_and_its_parent_goes_on(
     with pytest.raises(LeaseLost):
         children[0].ask("release", "door")
     for number, child in enumerate(children):
-        child.ask("acquire", f"window {number}", timeout=PATIENCE)
+        child.ask("acquire", f"window {number}", timeout=REPLY_TIMEOUT_SECONDS)
 
     children[0].ask("close")
     children[1].kill()

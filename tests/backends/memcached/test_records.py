@@ -1,4 +1,4 @@
-"""What an item says, and what is refused because memcached could not keep it."""
+"""What an item contains, and what is refused because memcached could not keep it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ import pytest
 from backends.memcached.claims import claim_to
 
 from lockfast import ConfigurationError, TokenUnavailable
-from lockfast.backends.memcached.records import Record, State, record_of, seconds_for, unheld
+from lockfast.backends.memcached.records import (
+    ItemRecord,
+    ItemState,
+    record_of,
+    seconds_for,
+    unheld,
+)
 from lockfast.options import LONGEST_TTL
-from lockfast.urls import ROOMS, backend_class
+from lockfast.urls import STORES, backend_class
 
 THIRTY_DAYS = 30 * 86_400
 
@@ -23,7 +29,7 @@ def test_the_server_is_asked_for_a_second_more(ttl, asked):
 
 
 def test_an_item_never_ends_before_its_ttl(backend):
-    """Begun at ten moments of the server's second, each is looked at until its ttl is over."""
+    """Ten items begin at different moments of the server's second; each is watched for its ttl."""
     one = backend()
     ends: dict[str, float] = {}
     for number in range(10):
@@ -38,7 +44,7 @@ def test_an_item_never_ends_before_its_ttl(backend):
 
 
 def look(backend, ends):
-    """Look whether all are there whose time is not over; it may end while we look."""
+    """Check that every item is there whose time is not over; it may end while we look."""
     for name in list(ends):
         if not backend.call("inspect", name).holders:
             assert time.monotonic() >= ends[name]
@@ -48,7 +54,7 @@ def look(backend, ends):
 
 @pytest.mark.parametrize("option", ["ttl", "min_hold"])
 def test_more_than_thirty_days_are_refused(flavour, server, option):
-    """Memcached would take them for a date in 1970, and end the item at once."""
+    """The server would take them for a date in 1970, and end the item at once."""
     locks = flavour.locks(server.url)
 
     with pytest.raises(ConfigurationError, match=rf"{option}=2592000"):
@@ -72,7 +78,7 @@ def test_a_record_reads_as_it_was_written():
     assert record.is_of(claim)
     assert not record.freed().is_of(claim)
     assert record_of(record.freed(broken=claim.id).to_bytes(), key=b"k").broken == claim.id
-    assert record_of(unheld("x").to_bytes(), key=b"k") == Record(State.FREE, "x")
+    assert record_of(unheld("x").to_bytes(), key=b"k") == ItemRecord(ItemState.FREE, "x")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_a_record_reads_as_it_was_written():
     [(b"hello", "not of Lockfast"), (b"", "not of Lockfast"), (b"2 later", "Upgrade")],
 )
 def test_an_item_of_another_is_refused_and_left_alone(flavour, server, namespace, value, words):
-    """By a sentence that says which key it is."""
+    """The error names the key."""
     key = f"{namespace}=door".encode()
     server.say(b"ms %b %d T0\r\n%b\r\n" % (key, len(value), value))
 
@@ -92,7 +98,7 @@ def test_an_item_of_another_is_refused_and_left_alone(flavour, server, namespace
 
 
 def outlives_a_process(scheme):
-    """Whether the store has tokens that another process can be refused by."""
+    """Return whether the store has tokens by which another process can be refused."""
     quality = backend_class(scheme, flavour="_sync").capabilities.token_quality
     return quality not in {"none", "process"}
 
@@ -104,12 +110,12 @@ def test_there_is_no_token_and_the_error_names_who_has_one(flavour, server):
         _ = lease.token
 
     named = re.search(r"\((.*)\)", str(told.value))[1].split(", ")
-    assert named == [one for one in ROOMS if outlives_a_process(one)]
+    assert named == [one for one in STORES if outlives_a_process(one)]
     lease.release()
 
 
 def test_unsafe_tokens_grow_while_the_item_is_there(flavour, server):
-    """Asked for by name; they come of this machine's clock."""
+    """They have to be requested by name, and come from this machine's clock."""
     locks = flavour.locks(f"{server.url}?unsafe_clock_tokens=true")
     tokens = []
     for _ in range(3):
@@ -123,7 +129,7 @@ def test_unsafe_tokens_grow_while_the_item_is_there(flavour, server):
 
 
 def test_the_age_of_a_hold_is_told_without_any_clock_of_the_server(backend):
-    """By the holder's own count, and by how long the server still keeps the item."""
+    """It comes from the holder's own count, and from how long the server still keeps the item."""
     holder, other = backend(), backend()
     grant = holder.call("try_acquire", claim_to("door"))
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What cannot be used is refused by a sentence that says what to do."""
+"""What cannot be used is refused with a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from refusal import refusal as told_by
 from refusals import PASSWORD
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.memcached import MemcachedServer, Talk
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.memcached import MemcachedServer, RawConnection
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_login_opens_the_server(flavour, guarded_server):
 
 
 def test_a_password_is_not_told_to_a_server_that_asks_for_none(flavour, server):
-    """It would keep it as an item that everybody can read."""
+    """The server would keep it as an item that everybody can read."""
     locks = flavour.locks(server.bare_url, user="app", password=PASSWORD)
 
     locks.lock("door").acquire().release()
@@ -122,11 +122,11 @@ def test_silence_is_told_in_time(refusal, talker):
 
 
 SIZES = (100, 140, 170, 190, 240)
-"""One of every class of sizes that ours may be in: each has pages of its own."""
+"""One size in every slab class that our items may be in: each class has its own pages."""
 
 
 def test_a_full_server_that_evicts_nothing_says_so(flavour, outliving):
-    """A name that is new to the server cannot be had."""
+    """A name that is new to the server cannot be acquired."""
     server = outliving.enter_context(MemcachedServer("-m", "2", "-M"))
     locks = flavour.locks(server.url)
     with server.talk() as talk:
@@ -137,7 +137,7 @@ def test_a_full_server_that_evicts_nothing_says_so(flavour, outliving):
         locks.lock("new").acquire(timeout=0)
 
 
-def fill(talk: Talk, size: int) -> None:
+def fill(talk: RawConnection, size: int) -> None:
     """Write records of this size until the server has no room for another."""
     for thousand in range(20):
         keys = (b"f%d-%d-%d" % (size, thousand, number) for number in range(1000))

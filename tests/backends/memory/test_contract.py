@@ -11,7 +11,7 @@ from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class TestAsync(AsyncBackendContract):
-    """On virtual time: the store's clock is the client's."""
+    """In virtual time: the store's clock is the client's."""
 
     capabilities = AsyncMemoryBackend.capabilities
     virtual_time = True

@@ -1,4 +1,4 @@
-"""A real MariaDB for all tests of a worker, and wires to it in both flavours."""
+"""A real MariaDB for all tests of a worker, and transports to it in both flavours."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from both_flavours import Flavour
 from refusals import Refusals
 from servers.mariadb import shared_server
 
-from lockfast.backends.mysql._async.wire import AsyncMysqlWire
-from lockfast.backends.mysql._sync.wire import MysqlWire
-from lockfast.backends.mysql.addresses import address_of_url
-from lockfast.backends.mysql.schema import Tables
-from lockfast.backends.sql.steps import Ask
-from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.backends.mysql._async.transport import AsyncMysqlTransport
+from lockfast.backends.mysql._sync.transport import MysqlTransport
+from lockfast.backends.mysql.address import address_of_url
+from lockfast.backends.mysql.schema import MysqlTables
+from lockfast.backends.sql.steps import Query
+from lockfast_challenge.servers.mysql import MariadbServer
 
 PATIENCE = 20.0
-"""What only a hang outlasts."""
+"""A timeout that only a hang exceeds, in seconds."""
 
 
 class BlockingWire:
-    """A wire of either flavour, used by blocking calls; requests have patience if not told."""
+    """A transport of either flavour with blocking calls, and a long timeout by default."""
 
     def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
-        kind = MysqlWire if flavour.name == "sync" else AsyncMysqlWire
+        kind = MysqlTransport if flavour.name == "sync" else AsyncMysqlTransport
         address = address_of_url(url, where="mariadb://here", options={})
         self.inner = flavour.call(lambda: kind(address, clock=flavour.clock, **options))
         self.flavour = flavour
@@ -36,13 +36,13 @@ class BlockingWire:
         return self.flavour.call(getattr(self.inner, name), *arguments, deadline=deadline)
 
     def ask(self, statement: str, *values: object, within: float = PATIENCE) -> Any:
-        return self._call("ask", Ask(statement, values), within=within)
+        return self._call("ask", Query(statement, values), within=within)
 
     def run(self, request: Any) -> Any:
-        return self._call("ask_all", [request])[0]
+        return self._call("send_all", [request])[0]
 
     def run_all(self, requests: Any) -> Any:
-        return self._call("ask_all", requests)
+        return self._call("send_all", requests)
 
     def transact(self, begin: Callable[[], Any], **more: Any) -> Any:
         return self._call("transact", begin, **more)
@@ -63,7 +63,7 @@ def server() -> MariadbServer:
 
 @pytest.fixture
 def wire_to(flavour: Flavour) -> Iterator[Callable[..., BlockingWire]]:
-    """Give wires, and close them before their flavour is."""
+    """Return a function that opens transports; they are closed before their flavour."""
     opened: list[BlockingWire] = []
 
     def open_one(url: str, **options: Any) -> BlockingWire:
@@ -82,7 +82,7 @@ def wire(wire_to, server) -> BlockingWire:
 
 @pytest.fixture
 def refusal(flavour, caplog) -> Refusals:
-    """Return the error of an acquire, after a look at all that was said."""
+    """Return the error of an acquire, after checking everything that was printed."""
     return Refusals([flavour], caplog, within=10.0)
 
 
@@ -92,9 +92,9 @@ def scheme() -> str:
 
 
 @pytest.fixture
-def tables(server) -> Iterator[Tables]:
-    """Give tables that no other test has, made."""
-    found = Tables(f"t{os.urandom(4).hex()}")
+def tables(server) -> Iterator[MysqlTables]:
+    """Existing tables that no other test uses."""
+    found = MysqlTables(f"t{os.urandom(4).hex()}")
     for statement in found.definition():
         server.run(statement, database="test")
     yield found
@@ -103,7 +103,7 @@ def tables(server) -> Iterator[Tables]:
 
 @pytest.fixture
 def numbers(server) -> Iterator[str]:
-    """Give a table of two rows that no other test has."""
+    """A table of two rows that no other test uses."""
     name = f"n{os.urandom(4).hex()}"
     server.run(f"CREATE TABLE {name} (k int PRIMARY KEY, v int NOT NULL)", database="test")
     server.run(f"INSERT INTO {name} VALUES (1, 0), (2, 0)", database="test")
@@ -112,8 +112,8 @@ def numbers(server) -> Iterator[str]:
 
 
 @pytest.fixture
-def unmade(server) -> Iterator[Tables]:
-    """Give tables that nobody has made yet."""
-    found = Tables(f"t{os.urandom(4).hex()}")
+def unmade(server) -> Iterator[MysqlTables]:
+    """Tables that do not exist yet."""
+    found = MysqlTables(f"t{os.urandom(4).hex()}")
     yield found
     server.run(f"DROP TABLE IF EXISTS {found.door}, {found.place}", database="test")

@@ -1,4 +1,4 @@
-"""A few connections, each request with a deadline; answers are never mixed up."""
+"""A few connections, each request with a deadline; replies are never mixed up."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ import pytest
 from asyncmy.errors import OperationalError
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.backends.mysql import session, session_variables
-from lockfast.backends.mysql.link import aio
-from lockfast.backends.sql.pool.threads import JUST_NOW
-from lockfast.backends.sql.steps import Ask, AskMany
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.mariadb import MariadbServer
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast.backends.mysql import connection_aio, connection_setup, session_variables
+from lockfast.backends.sql.pool_threads import TRUSTED_UNPOLLED_SECONDS
+from lockfast.backends.sql.steps import Query, QueryMany
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.mysql import MariadbServer
+from lockfast_challenge.servers.proxy import Proxy
 
 ME = "SELECT CONNECTION_ID()"
 
 PATIENCE = 20.0
-"""What only a hang outlasts."""
+"""A timeout that only a hang exceeds, in seconds."""
 
 
 def running(server: MariadbServer, text: str) -> list[int]:
-    """Return the sessions that run such a statement now."""
+    """Return the sessions that are running such a statement."""
     rows = server.run(
         "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"
         " AND INFO LIKE %s",
@@ -43,9 +42,9 @@ def adding(table: str, *rows: int):
 
     def steps():
         for k in rows:
-            yield [Ask(f"SELECT v FROM {table} WHERE k = %s FOR UPDATE", (k,))]
-            yield [AskMany(f"UPDATE {table} SET v = v + 1 WHERE k = %s", [(k,)])]
-        [[(total,)]] = yield [Ask(f"SELECT CAST(SUM(v) AS SIGNED) FROM {table}", ())]
+            yield [Query(f"SELECT v FROM {table} WHERE k = %s FOR UPDATE", (k,))]
+            yield [QueryMany(f"UPDATE {table} SET v = v + 1 WHERE k = %s", [(k,)])]
+        [[(total,)]] = yield [Query(f"SELECT CAST(SUM(v) AS SIGNED) FROM {table}", ())]
         return total
 
     return steps
@@ -84,7 +83,7 @@ def test_after_an_error_the_connection_is_as_good_as_before(wire) -> None:
 
 
 def test_a_request_that_is_not_answered_in_time_ends_its_connection(wire) -> None:
-    """Its answer, which comes later, must not be taken for that of the next."""
+    """Its reply, which comes later, must not be taken for that of the next request."""
     before = wire.ask(ME)
     with pytest.raises(OutcomeUnknown, match="did not answer"):
         wire.ask("SELECT SLEEP(30)", within=0.2)
@@ -114,13 +113,13 @@ def test_who_gets_no_connection_in_time_has_asked_nothing(wire_to, server) -> No
 
 
 def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
-    """Seen before anything is asked on it, so nothing is in doubt."""
+    """Noticed before anything is sent on it, so nothing is in doubt."""
     [(number,)] = wire.ask(ME)
     [link] = wire.inner._pool._idle
     server.run("KILL %s", number)
     eventually(lambda: not link.is_sound())
-    # One that answered a moment ago is not looked at.
-    eventually(lambda: wire.flavour.clock.now() - link.used_at > JUST_NOW)
+    # A connection that answered a moment ago is not checked.
+    eventually(lambda: wire.flavour.clock.now() - link.used_at > TRUSTED_UNPOLLED_SECONDS)
 
     assert wire.ask(ME) != [(number,)]
 
@@ -200,7 +199,7 @@ def test_a_refusal_of_the_steps_costs_no_connection(wire, numbers) -> None:
 
 
 def test_an_interrupt_in_the_middle_ends_the_connection(wire, server, numbers) -> None:
-    """The next transaction on it would commit what was half done."""
+    """Otherwise the next transaction on it would commit what was half done."""
     before = wire.ask(ME)
 
     def steps():
@@ -216,7 +215,7 @@ def test_an_interrupt_in_the_middle_ends_the_connection(wire, server, numbers) -
 
 
 class Interrupt(BaseException):
-    """As Ctrl-C, but for the test alone."""
+    """Like Ctrl-C, but for the test alone."""
 
 
 def test_the_victim_of_a_deadlock_begins_anew(wire, server, numbers) -> None:
@@ -230,25 +229,25 @@ def test_the_victim_of_a_deadlock_begins_anew(wire, server, numbers) -> None:
 
 
 def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, numbers) -> None:
-    """Longer than the server waits at a time; nothing was done then."""
+    """Longer than the server waits at a time; after the deadline, nothing was done."""
     with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {numbers} FOR UPDATE")
         waiting = wire.flavour.start(wire.transact, adding(numbers, 1))
         with pytest.raises(BackendUnavailable):
-            wire.transact(adding(numbers, 1), within=session_variables.LONGEST_LOCK_WAIT + 0.5)
+            wire.transact(adding(numbers, 1), within=session_variables.LOCK_WAIT_SECONDS + 0.5)
         other.rollback()
 
     assert waiting.result() == 1
 
 
 def test_who_stands_still_in_a_transaction_loses_it(wire, server, numbers) -> None:
-    """A frozen client would close the name to all."""
+    """Otherwise a frozen client would close the name to everyone."""
     assert wire.transact(adding(numbers, 1)) == 1
 
     def frozen():
-        yield [Ask(f"SELECT v FROM {numbers} FOR UPDATE", ())]
-        time.sleep(session.LONGEST_PAUSE + 2)
-        yield [Ask(f"UPDATE {numbers} SET v = 100", ())]
+        yield [Query(f"SELECT v FROM {numbers} FOR UPDATE", ())]
+        time.sleep(connection_setup.IDLE_TRANSACTION_SECONDS + 2)
+        yield [Query(f"UPDATE {numbers} SET v = 100", ())]
 
     stopped = wire.flavour.start(wire.transact, frozen)
     if wire.flavour.name == "sync":
@@ -279,11 +278,11 @@ def test_a_closed_wire_leaves_nothing_behind(wire, server) -> None:
 
 
 def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypatch) -> None:
-    """The loop would tell of an error that nobody has asked for, as of a defect."""
+    """The loop would report an error that nobody retrieves as if it were a defect."""
 
     class Refused:
         def __init__(self, **_: object) -> None:
-            """Be yet to be connected."""
+            """Not connected yet."""
 
         async def connect(self) -> None:
             try:
@@ -291,13 +290,13 @@ def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypat
             except asyncio.CancelledError:
                 raise OperationalError(1040, "Too many connections") from None
 
-    monkeypatch.setattr(aio, "Connection", Refused)
+    monkeypatch.setattr(connection_aio, "Connection", Refused)
     complaints: list[Any] = []
 
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
         clock = Clock()
-        link = aio.Link(clock=clock, where="mysql://here")
+        link = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
         address: Any = SimpleNamespace(settings={})
         task = asyncio.ensure_future(link.connect(address, deadline=clock.now() + 60))
         for _ in range(3):
@@ -316,7 +315,7 @@ def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypat
 def test_a_machine_that_stands_still_while_one_connects_costs_no_more_than_the_deadline(
     monkeypatch,
 ) -> None:
-    """A cancellation that comes when the server was just reached is swallowed by Python 3.11."""
+    """Python 3.11 swallows a cancellation that comes when the server was just reached."""
 
     async def run() -> None:
         loop, clock = asyncio.get_running_loop(), Clock()
@@ -330,7 +329,7 @@ def test_a_machine_that_stands_still_while_one_connects_costs_no_more_than_the_d
             return made
 
         monkeypatch.setattr(loop, "create_connection", reached_at_the_deadline)
-        link = aio.Link(clock=clock, where="mysql://here")
+        link = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
         where = {"host": "127.0.0.1", "port": silent.getsockname()[1], "user": "root"}
         address: Any = SimpleNamespace(settings=where)
         deadline = clock.now() + 1.0

@@ -1,4 +1,4 @@
-"""The contract on a real MariaDB, in both flavours; `test_contract_mysql.py` has it on MySQL."""
+"""The contract on a real MariaDB, in both flavours; `test_contract_mysql.py` runs it on MySQL."""
 
 from __future__ import annotations
 

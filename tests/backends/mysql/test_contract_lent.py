@@ -1,6 +1,6 @@
-"""The laws of holding and failing on a real MariaDB, over an engine of SQLAlchemy's that is lent.
+"""The laws of holding and failing on a real MariaDB, over a borrowed SQLAlchemy engine.
 
-The others know nothing of connections that these do not try; over a pool they are all tried on
+The other laws exercise nothing about connections that these do not; over a pool, all of them run on
 PostgreSQL.
 """
 
@@ -15,10 +15,10 @@ from lockfast import AsyncBackend, Backend
 from lockfast.backends.mysql._async.backend import AsyncMysqlBackend
 from lockfast.backends.mysql._sync.backend import MysqlBackend
 from lockfast.runtime.clock import Clock
-from lockfast.testing._async.contract.failing import AsyncLawsOfFailing
-from lockfast.testing._async.contract.holding import AsyncLawsOfHolding
-from lockfast.testing._sync.contract.failing import LawsOfFailing
-from lockfast.testing._sync.contract.holding import LawsOfHolding
+from lockfast.testing._async.contract.exclusion import AsyncLawsOfExclusion
+from lockfast.testing._async.contract.failures import AsyncLawsOfFailure
+from lockfast.testing._sync.contract.exclusion import LawsOfExclusion
+from lockfast.testing._sync.contract.failures import LawsOfFailure
 
 
 class _Namespace:
@@ -33,7 +33,7 @@ class _Namespace:
         self.namespace = os.urandom(4).hex()
 
 
-class TestAsync(_Namespace, AsyncLawsOfHolding, AsyncLawsOfFailing):
+class TestAsync(_Namespace, AsyncLawsOfExclusion, AsyncLawsOfFailure):
     capabilities = AsyncMysqlBackend.capabilities
 
     def make_backend(self, clock: Clock) -> AsyncBackend:
@@ -42,7 +42,7 @@ class TestAsync(_Namespace, AsyncLawsOfHolding, AsyncLawsOfFailing):
         return AsyncMysqlBackend.from_client(lent.engine, clock=clock, namespace=self.namespace)
 
 
-class TestSync(_Namespace, LawsOfHolding, LawsOfFailing):
+class TestSync(_Namespace, LawsOfExclusion, LawsOfFailure):
     capabilities = MysqlBackend.capabilities
 
     def make_backend(self, clock: Clock) -> Backend:

@@ -1,4 +1,4 @@
-"""Many of one client that ask for one name at once."""
+"""Many claims of one client for one name at once."""
 
 from __future__ import annotations
 

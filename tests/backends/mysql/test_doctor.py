@@ -1,4 +1,4 @@
-"""What the doctor says of a server, of its tables, and of what a user may do with them."""
+"""What the doctor finds about a server, its tables, and a user's permissions on them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from backends.mysql import each_server
 
 from lockfast import Finding
-from lockfast.backends.mysql.findings import findings, of_session
-from lockfast.backends.mysql.schema import Tables
-from lockfast.backends.sql.clock_findings import ahead, clock
+from lockfast.backends.mysql.diagnostics import findings, of_session
+from lockfast.backends.mysql.schema import MysqlTables
+from lockfast.backends.sql.diagnostics import clock_ahead, clock_finding
 
 NEEDED = "SELECT, INSERT, UPDATE, DELETE"
 
@@ -19,8 +19,8 @@ server = each_server.server
 
 
 @pytest.fixture
-def theirs(server, unmade) -> Tables:
-    """Give tables that somebody else has made."""
+def theirs(server, unmade) -> MysqlTables:
+    """Tables that somebody else has created."""
     for statement in unmade.definition():
         server.run(statement, database="test")
     return unmade
@@ -28,7 +28,7 @@ def theirs(server, unmade) -> Tables:
 
 @pytest.fixture
 def user(server) -> Iterator[str]:
-    """A user who may use the database, and no table of it but one."""
+    """A user who may use the database, but only one table in it."""
     name = f"user_{os.urandom(4).hex()}"
     server.run("CREATE TABLE IF NOT EXISTS only_this (id int)", database="test")
     server.run(f"CREATE USER {name}@'127.0.0.1'")
@@ -39,7 +39,7 @@ def user(server) -> Iterator[str]:
 
 @pytest.fixture
 def found(flavour, server) -> Callable[..., dict[str, Finding]]:
-    def by_subject(tables: Tables, **options: str) -> dict[str, Finding]:
+    def by_subject(tables: MysqlTables, **options: str) -> dict[str, Finding]:
         locks = flavour.locks(server.url(**options), table=tables.table, request_timeout=20)
         return {one.subject: one for one in locks.diagnose()}
 
@@ -187,4 +187,4 @@ def test_the_servers_default_isolation_does_not_matter(found, server, theirs, le
     ("theirs", "words"), [(70.0, "is 50 s ahead of"), (3.0, "is 7 s behind"), (15.0, "agrees")]
 )
 def test_a_clock_counts_as_wrong_outside_of_the_time_that_asking_took(theirs, words) -> None:
-    assert words in clock(ahead(theirs, before=10.0, after=20.0)).message
+    assert words in clock_finding(clock_ahead(theirs, before=10.0, after=20.0)).message

@@ -1,4 +1,4 @@
-"""Ten thousand may wait: of a line only those are read who can decide."""
+"""Ten thousand may wait: only the entries that can decide the outcome are read."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from backends.mysql import each_server
 from long_lines import LongLines
 
 from lockfast.backends.mysql._sync.backend import MysqlBackend
-from lockfast.backends.mysql.schema import CLAIM
-from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.backends.mysql.schema import CLAIM_COLUMNS
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.servers.mysql import MysqlCompatibleServer
 
 MORE = f"""
-INSERT INTO lockfast_place (`key`, arrived, {", ".join(CLAIM)})
+INSERT INTO lockfast_place (`key`, arrived, {", ".join(CLAIM_COLUMNS)})
 SELECT `key`, arrived + seq, CONCAT('more ', seq), CONCAT('client of ', seq),
-    {", ".join([*CLAIM][2:])}
+    {", ".join([*CLAIM_COLUMNS][2:])}
 FROM lockfast_place, JSON_TABLE(%s, '$[*]' COLUMNS (seq INT PATH '$')) AS further
 WHERE `key` = %s AND arrived = (SELECT MAX(arrived) FROM lockfast_place WHERE `key` = %s)
 """
 
 
 class CountedRows:
-    """See `Counted`; it counts rows, be they read by an index or not."""
+    """A `Counted` store; it counts rows, whether or not they are read through an index."""
 
     def __init__(self, server: MysqlCompatibleServer) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class CountedRows:
 
 @pytest.fixture(params=each_server.KINDS)
 def store(request) -> Iterator[CountedRows]:
-    """On a server of its own: it counts for all of its clients together."""
+    """On a server of its own, which counts for all its clients together."""
     with request.param() as server:
         server.run("CREATE DATABASE test")
         one = CountedRows(server)
@@ -52,4 +52,4 @@ def store(request) -> Iterator[CountedRows]:
 
 
 class TestLongLines(LongLines):
-    """Of a line only those are read who can decide."""
+    """Only the entries that can decide the outcome are read."""

@@ -1,4 +1,4 @@
-"""The tables are made where they are missing, by who may, and dropped only if they are ours."""
+"""The tables are created where they are missing, if the user may, and dropped only if ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backends.sql.making_laws import MakingLaws, made
 from click.testing import CliRunner, Result
 
 from lockfast import ConfigurationError
-from lockfast.backends.mysql.schema import Tables
+from lockfast.backends.mysql.schema import MysqlTables
 from lockfast.cli.app import app
 
 server = each_server.server
@@ -22,7 +22,7 @@ server = each_server.server
 
 @pytest.fixture
 def user(server) -> Iterator[str]:
-    """A user who may make nothing."""
+    """A user who may create nothing."""
     name = f"user_{os.urandom(4).hex()}"
     server.run(f"CREATE USER {name}@'127.0.0.1'")
     server.run(f"GRANT SELECT, INSERT, UPDATE, DELETE ON test.* TO {name}@'127.0.0.1'")
@@ -36,7 +36,7 @@ def run(server) -> Callable[..., Any]:
 
 
 class TestMaking(MakingLaws):
-    """What it promises on every server."""
+    """The tests for every SQL server."""
 
 
 def test_who_finds_them_there_needs_no_right_to_make_any(
@@ -52,12 +52,12 @@ def test_who_may_not_make_them_is_told(wire_to, server, user, unmade) -> None:
         made(wire_to(server.url(user=user)), unmade)
 
 
-# -- by the command ------------------------------------------------------------------------
+# -- with the command ----------------------------------------------------------------------
 
 
 @pytest.fixture
 def init(server, unmade) -> Callable[..., Result]:
-    """Run the command on a real server."""
+    """Return a function that runs the command on a real server."""
 
     def run(*arguments: str) -> Result:
         url = f"{server.url()}?table={unmade.table}"
@@ -66,7 +66,7 @@ def init(server, unmade) -> Callable[..., Result]:
     return run
 
 
-def number_of_tables(server: Any, tables: Tables) -> int:
+def number_of_tables(server: Any, tables: MysqlTables) -> int:
     return len(server.run("SHOW TABLES LIKE %s", f"{tables.table}%", database="test"))
 
 

@@ -1,7 +1,7 @@
-"""Renewals, losses, names and `all()` on the MariaDB of Debian's sid.
+"""Renewals, losses, names and `all()` on the MariaDB of Debian sid.
 
-What differs between two releases is what a statement means, for both flavours alike: one of them
-is enough.
+Releases may differ in what a statement means, but that is the same for both flavours, so one of
+them is enough.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from servers import mariadb
 from lockfast import Backend
 from lockfast.backends.mysql._sync.backend import MysqlBackend
 from lockfast.runtime.clock import Clock
-from lockfast.testing._sync.contract.living import LawsOfLiving
-from lockfast.testing._sync.contract.losing import LawsOfLosing
+from lockfast.testing._sync.contract.lifecycle import LawsOfLifecycle
+from lockfast.testing._sync.contract.loss import LawsOfLoss
 
 
-class TestSync(on_mariadb.Namespace, LawsOfLiving, LawsOfLosing):
+class TestSync(on_mariadb.Namespace, LawsOfLifecycle, LawsOfLoss):
     capabilities = MysqlBackend.capabilities
     shared_server = staticmethod(mariadb.newer_server)
 

@@ -1,4 +1,4 @@
-"""What is wrong is told in a sentence that an operator can act on, without a password."""
+"""Errors are sentences that an operator can act on, and show no password."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from backends.mysql import each_server
 from refusals import PASSWORD
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
-from lockfast.backends.mysql.schema import Tables
-from lockfast.challenge.servers.mariadb import MariadbServer
-from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.backends.mysql.schema import MysqlTables
+from lockfast_challenge.servers.mysql import MariadbServer, MysqlCompatibleServer
 
 EVERYTHING = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 
 
 @pytest.fixture(scope="module", params=each_server.KINDS)
 def guarded(request) -> Iterator[MysqlCompatibleServer]:
-    """Give a server with users who may little; its settings are changed at will."""
+    """A server with users who may do little; tests change its settings at will."""
     with request.param("--max-connections=20") as one:
         one.run("CREATE DATABASE shop")
         for user, rights in (("app", EVERYTHING), ("reader", "SELECT"), ("clerk", "INSERT")):
@@ -100,7 +99,7 @@ def test_a_table_of_that_name_that_is_not_ours(refusal, guarded, definition, sen
     if definition.startswith("("):
         guarded.run(f"CREATE TABLE {table}_door {definition}", database="shop")
     else:
-        for statement in Tables(table).definition():
+        for statement in MysqlTables(table).definition():
             guarded.run(statement, database="shop")
         guarded.run(f"ALTER TABLE {table}_door {definition}", database="shop")
 

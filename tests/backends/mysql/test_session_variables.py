@@ -16,11 +16,10 @@ from backends.sql.session_variable_laws import HostileDefaultsLaws, unclear
 
 from lockfast import BackendUnavailable, ConfigurationError
 from lockfast.backends.mysql.session_variables import LEFT, PINNED
-from lockfast.challenge.servers.mariadb import MariadbServer
-from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast_challenge.servers.mysql import MariadbServer, MysqlCompatibleServer
 
-# Limits of time are short but for a machine that stands still: the first statements of a session,
-# which pin them, are subject to them.
+# Time limits are short, but long enough for a machine that stalls: the first statements of a
+# session, which pin them, are subject to them.
 HOSTILE = {
     "autocommit": "0",
     "completion_type": "'CHAIN'",
@@ -51,7 +50,7 @@ HOSTILE = {
     "tmp_disk_table_size": "1024",
     "innodb_snapshot_isolation": "1",
     "sql_notes": "1",
-    # -- and what is left ----------------------------------------------------------------------
+    # -- not pinned ----------------------------------------------------------------------------
     "div_precision_increment": "0",
     "join_cache_level": "8",
     "sql_auto_is_null": "1",
@@ -59,13 +58,13 @@ HOSTILE = {
     "max_error_count": "0",
 }
 OF_THE_SERVER = 1238
-"""What a server answers where a session is asked for a variable that it has none of."""
+"""The error code for a session variable that only the server has."""
 
 IMPLIED = {"sql_big_selects": "max_join_size"}
 
 
 def variables_of(server: MysqlCompatibleServer) -> set[str]:
-    """Return each variable of which a session has its own."""
+    """Return every variable that a session has of its own."""
     with closing(server.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW SESSION VARIABLES")
         names = {str(name).lower() for name, _ in cursor.fetchall()}
@@ -97,7 +96,7 @@ def hostile_and_known(request) -> Iterator[tuple[MysqlCompatibleServer, set[str]
         one.run("CREATE USER app")
         one.run("GRANT ALL ON test.* TO app")
         with closing(one.connect()) as connection, connection.cursor() as cursor:
-            # Both drivers say in which charset they speak; then this is said for their sessions.
+            # Both drivers announce their charset; after that, this runs in their sessions.
             cursor.execute("SET GLOBAL init_connect = 'SET NAMES latin1'")
             for name in HOSTILE.keys() & known:
                 cursor.execute(f"SET GLOBAL {name} = {HOSTILE[name]}")
@@ -106,23 +105,23 @@ def hostile_and_known(request) -> Iterator[tuple[MysqlCompatibleServer, set[str]
 
 @pytest.fixture
 def hostile(hostile_and_known) -> MysqlCompatibleServer:
-    """Give a server all whose defaults are hostile to users without special rights."""
+    """A server whose defaults are all hostile to users without special privileges."""
     return hostile_and_known[0]
 
 
 @pytest.fixture
 def known(hostile_and_known) -> set[str]:
-    """Return the variables that a session of it has."""
+    """The variables that a session of it has."""
     return hostile_and_known[1]
 
 
 def test_every_variable_of_a_session_stands_in_the_table_once(known):
-    """One that a newer server brings has to be looked at, and entered."""
+    """A variable that a newer server brings has to be examined and entered."""
     assert unclear(known, PINNED, LEFT) == {}
 
 
 def test_every_variable_that_is_pinned_is_hostile_here(hostile, known):
-    """Or the tests below would say nothing of it."""
+    """Otherwise the tests below would prove nothing about it."""
     pinned = {one.name: one.value for one in PINNED}
     assert not pinned.keys() - HOSTILE.keys() - IMPLIED.keys()
 
@@ -164,7 +163,7 @@ class TestHostileDefaults(HostileDefaultsLaws):
 
 
 def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name):
-    """The third kind of completion_type."""
+    """The third value of completion_type."""
     hostile.run("SET GLOBAL completion_type = 'RELEASE'")
     try:
         one, other = (flavour.locks(hostile.url(user="app"), **PATIENT) for _ in range(2))
@@ -179,7 +178,7 @@ def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name)
 
 
 def test_a_server_whose_transactions_write_nothing_is_not_written_to(flavour, hostile, known, name):
-    """An operator closes it so, perhaps because another server takes over."""
+    """An operator closes it this way, perhaps because another server takes over."""
     setting = "transaction_read_only" if "transaction_read_only" in known else "tx_read_only"
     hostile.run(f"SET GLOBAL {setting} = 1")
     try:

@@ -1,4 +1,4 @@
-"""What only this store can do wrong: names under a collation, waiting without a ring, a fork."""
+"""What only this store can get wrong: names under a collation, waits without wakeups, a fork."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from both_flavours import number_waiting
 from odd_names import are_distinct
 
 from lockfast.backends.mysql.dialect import MysqlDialect
-from lockfast.backends.mysql.schema import Tables
+from lockfast.backends.mysql.schema import MysqlTables
 from lockfast.backends.mysql.statements import NOW
-from lockfast.challenge.eventually import eventually
 from lockfast.core.naming import storage_key
+from lockfast_challenge.processes import eventually
 
 server = each_server.server
 
@@ -49,7 +49,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, n
     """Read earlier, a lease that ended while we waited would look alive."""
     locks = flavour.locks(server.url(), namespace=namespace, **PATIENT)
     locks.lock("door").acquire(timeout=20)
-    key, dialect = storage_key(namespace, "door"), MysqlDialect(Tables())
+    key, dialect = storage_key(namespace, "door"), MysqlDialect(MysqlTables())
 
     def steps():
         return dialect.seen((yield dialect.door(key, front=2, locked=True))).now
@@ -67,7 +67,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, n
 
 
 def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) -> None:
-    """Also by hand, without a token going back."""
+    """Even by hand, without a token going back."""
     database = f"sweep_{flavour.name}"
     server.run(f"CREATE DATABASE {database}")
     locks = flavour.locks(server.url(database), **PATIENT)
@@ -85,7 +85,7 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
 
 @pytest.fixture
 def asked(server) -> Iterator[Callable[[], int]]:
-    """Say how many statements a user of the name `waiter` has sent so far."""
+    """Count the statements that a user named `waiter` has sent so far."""
     server.run("CREATE USER IF NOT EXISTS waiter@'127.0.0.1'")
     server.run("GRANT ALL ON test.* TO waiter@'127.0.0.1'")
     server.run("TRUNCATE mysql.general_log")
@@ -113,7 +113,7 @@ def test_beyond_the_head_a_client_asks_about_once_a_second(
 
     threading.Event().wait(5.0)
 
-    # A slow machine makes them fewer.
+    # On a slow machine there are fewer.
     assert 1 <= asked() - before <= (flavour.clock.now() - began) + 2
     for lease in leases:
         lease.release()

@@ -1,4 +1,4 @@
-"""Idle names go after a day; none that is in use does, whoever comes at the same moment."""
+"""Idle names go after a day; none that is in use does, whatever happens at the same moment."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import pytest
 from backends.mysql import each_server
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
 
-from lockfast.backends.mysql.statements import Statements
-from lockfast.backends.mysql.sweeping import MysqlBroom
-from lockfast.backends.sql._async import wire as async_wire
-from lockfast.backends.sql._sync import wire as sync_wire
-from lockfast.backends.sql.steps import Ask
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.mysql.statements import MysqlReaper, MysqlStatements
+from lockfast.backends.sql._async import transport as async_wire
+from lockfast.backends.sql._sync import transport as sync_wire
+from lockfast.backends.sql.steps import Query
+from lockfast_challenge.processes import eventually
 
 server = each_server.server
 
 
 @pytest.fixture
 def names(wire, server, tables) -> Names:
-    statements = Statements(tables, namespace="test")
-    run, broom = partial(server.run, database="test"), partial(MysqlBroom, tables)
-    return Names(wire, statements, run=run, key="`key`", mark="%s", broom=broom)
+    statements = MysqlStatements(tables, namespace="test")
+    run, reaper = partial(server.run, database="test"), partial(MysqlReaper, tables)
+    return Names(wire, statements, run=run, key="`key`", mark="%s", reaper=reaper)
 
 
 @pytest.fixture
@@ -33,13 +32,13 @@ def elsewhere(wire_to) -> Any:
 
 
 class TestSweeping(SweepingLaws):
-    """What it promises on every server."""
+    """The tests for every SQL server."""
 
 
 def test_a_client_sweeps_beside_its_own_calls(flavour, server, names, monkeypatch) -> None:
-    """Whoever releases pays nothing for it; it is done when the client has a moment."""
+    """A release does not pay for it; it is done when the client has a moment."""
     for module in (async_wire, sync_wire):
-        monkeypatch.setattr(module, "IDLE", 0.5)
+        monkeypatch.setattr(module, "CONNECTION_IDLE_SECONDS", 0.5)
     names.old_one()
     locks = flavour.locks(server.url(), table=names.tables.table, namespace="test")
 
@@ -52,7 +51,7 @@ def test_a_client_sweeps_beside_its_own_calls(flavour, server, names, monkeypatc
 
 
 def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
-    """The broom waits for nobody: whoever came next would wait behind it."""
+    """The reaper waits for nobody: otherwise the next caller would wait behind it."""
     names.old_one()
     with server.connect("test", autocommit=False) as taker, taker.cursor() as cursor:
         cursor.execute(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 3600}")
@@ -64,14 +63,14 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
 
 
 def test_a_name_that_was_taken_after_the_broom_looked_stays(names, wire) -> None:
-    """What it saw when it began is not what it goes by."""
+    """It does not go by what it saw when it began."""
     names.old_one()
-    broom = MysqlBroom(names.tables)
-    gone, between = broom.swept(wire.run(broom.request()))
+    reaper = MysqlReaper(names.tables)
+    gone, between = reaper.swept(wire.run(reaper.request()))
     assert (gone, between is None) == (0, False)
     names.run(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 60}")
 
-    assert wire.transact(partial(broom.lines, between)) == 0
+    assert wire.transact(partial(reaper.lines, between)) == 0
     assert names.holders() == ["taker"]
 
 
@@ -81,19 +80,19 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire) -> None:
     names.stands("door", "buried", standing=4)
 
     def steps():
-        inner = MysqlBroom(names.tables).lines(ALL)
+        inner = MysqlReaper(names.tables).lines(ALL)
         locked = yield next(inner)
-        # As if by one who had come before us: nobody comes now, since the name is locked.
+        # As if a client had come before us: none comes now, since the name is locked.
         until = time.time() + 60
-        yield [Ask(f"UPDATE {names.tables.place} SET standing = 1, until = {until}")]
-        return (yield from go_on(inner, locked))
+        yield [Query(f"UPDATE {names.tables.place} SET standing = 1, until = {until}")]
+        return (yield from resume(inner, locked))
 
     assert wire.transact(steps) == 0
     assert names.known() == {"door"}
 
 
-def go_on(steps, answers):
-    """Go on with steps that have been begun."""
+def resume(steps, answers):
+    """Go on with steps that were started."""
     try:
         asked = steps.send(answers)
         while True:
@@ -108,9 +107,9 @@ def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire) -
     asked = []
 
     def steps():
-        gone = yield from MysqlBroom(names.tables).lines(ALL)
+        gone = yield from MysqlReaper(names.tables).lines(ALL)
         asked.append(wire.flavour.start(wire.run, names.statements.take_new(mine)))
-        yield [Ask("SELECT SLEEP(0.2)")]
+        yield [Query("SELECT SLEEP(0.2)")]
         return gone
 
     assert wire.transact(steps) == 1

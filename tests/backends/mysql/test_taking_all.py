@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from backends.mysql import each_server
 
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 NAMES = ("c", "a", "b", "d")
 
 server = each_server.server
 
 PATIENT = {"ttl": 60.0, "request_timeout": 20.0}
-"""For a busy machine: neither the end of a lease nor that of a request is on trial."""
+"""For a busy machine: neither the end of a lease nor a request timeout is under test."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_many_who_want_the_same_in_any_order_all_get_it(flavour, server, namespa
 def test_a_commit_whose_answer_is_lost_leaves_nothing_behind(
     flavour, server, namespace, outliving, lost
 ) -> None:
-    """It was done, and nobody heard: the repeat gets them all, or they are given back."""
+    """It was done, but nobody learned of it: the retry gets them all, or they are given back."""
     proxy = outliving.enter_context(Proxy(server.port))
     url = f"mariadb://root@127.0.0.1:{proxy.port}/test"
     locks = flavour.locks(url, namespace=namespace, **PATIENT)
@@ -92,7 +92,7 @@ def test_a_commit_whose_answer_is_lost_leaves_nothing_behind(
 
     asked = flavour.start(locks.all(*NAMES).acquire, timeout=60)
     eventually(lambda: met.is_set() or asked.done(), what="the answer is lost")
-    flavour.give_up_after(20)  # only the lost answer is not to be waited for
+    flavour.give_up_after(20)  # only the lost reply is not to be waited for
     leases = asked.result(60)
 
     assert met.is_set()

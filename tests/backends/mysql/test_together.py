@@ -1,4 +1,4 @@
-"""Requests that wait for each other go in one commit; each gets its own answer, or is told."""
+"""Requests that wait for each other go in one commit; each gets its own reply, or an error."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from backends.sql.together_laws import TogetherLaws
 from going_together import FIRST, PATIENCE, Subject, claim, names, until
 
 from lockfast import LockError, OutcomeUnknown
-from lockfast.backends.mysql._async.wire import AsyncMysqlWire
-from lockfast.backends.mysql.addresses import address_of_url
-from lockfast.backends.mysql.statements import Statements
-from lockfast.backends.sql._async import together as async_together
-from lockfast.backends.sql._async.together import AsyncTogether
-from lockfast.backends.sql._sync import together as sync_together
-from lockfast.backends.sql.deeds import Deed, What
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast.backends.mysql._async.transport import AsyncMysqlTransport
+from lockfast.backends.mysql.address import address_of_url
+from lockfast.backends.mysql.statements import MysqlStatements
+from lockfast.backends.sql._async import group_commit as async_together
+from lockfast.backends.sql._async.group_commit import AsyncGroupCommit
+from lockfast.backends.sql._sync import group_commit as sync_together
+from lockfast.backends.sql.batch import Operation, OperationKind
 from lockfast.core.naming import storage_key
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 BATCH = "lockfast_deeds"
-"""What stands in every statement of a batch, and in no other."""
+"""Text in every statement of a batch, and in no other."""
 
 server = each_server.server
 
 
 @pytest.fixture
-def statements(tables) -> Statements:
-    return Statements(tables, namespace="test")
+def statements(tables) -> MysqlStatements:
+    return MysqlStatements(tables, namespace="test")
 
 
 @pytest.fixture
@@ -47,21 +47,21 @@ def subject(wire, statements) -> Iterator[Subject]:
 
 @pytest.fixture
 def standstill(monkeypatch) -> None:
-    """Let nobody lose patience with what is under way: how many statements go is on trial."""
+    """Keep callers from giving up on the batch under way: the statements are counted."""
     for module in (async_together, sync_together):
-        monkeypatch.setattr(module, "LATE", PATIENCE)
+        monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
 
 
 @contextmanager
 def locked_out(server, tables) -> Iterator[None]:
-    """Let every statement on the table wait, as if the server were slow."""
+    """Make every statement on the table wait, as if the server were slow."""
     with server.connect("test") as connection, connection.cursor() as cursor:
         cursor.execute(f"LOCK TABLES {tables.door} WRITE")
         yield
 
 
 def standing(server, tables, text: str = "") -> list[int]:
-    """Return the sessions that wait with such a statement on the table."""
+    """Return the sessions that wait on the table with such a statement."""
     rows = server.run(
         "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%%'"
         " AND INFO LIKE %s AND INFO LIKE %s",
@@ -72,7 +72,7 @@ def standing(server, tables, text: str = "") -> list[int]:
 
 
 def busy(subject: Subject, server, tables) -> list[Future[Any]]:
-    """Let as much be under way as may be, by those who came first."""
+    """Fill all batches in flight, with the first names."""
     first = [subject.start("take", claim(one)) for one in FIRST]
     eventually(lambda: len(standing(server, tables)) == len(first))
     return first
@@ -85,7 +85,7 @@ def taken(server, tables) -> int:
 
 
 class Stage:
-    """How this server is held up and broken."""
+    """How to hold up and break this server."""
 
     def __init__(self, server: Any, tables: Any, another: Callable[[], Subject]) -> None:
         self._server = server
@@ -129,7 +129,7 @@ def stage(server, tables, wire_to, statements) -> Stage:
 
 
 class TestTogether(TogetherLaws):
-    """What goes together on every server."""
+    """The tests for every SQL server."""
 
 
 # -- alone, and together ---------------------------------------------------------------------------
@@ -161,15 +161,15 @@ def test_a_name_that_nobody_knows_is_taken_by_one_who_says_so(subject) -> None:
 
 
 def test_what_goes_together_is_as_if_each_went_alone(wire, server, tables, statements) -> None:
-    """A semaphore's permits, a delay, an owner: all that a claim brings."""
+    """A semaphore's permits, a delay, an owner: everything that a claim carries."""
     alone, other = (
         replace(claim(name), weight=2, capacity=5, lock_delay=3.0, min_hold=4.0, party="saga")
         for name in ("alone", "other")
     )
     wire.run(statements.take_new(alone))
-    deeds = [Deed(What.TAKE, other, is_known=False)]
+    operations = [Operation(OperationKind.TAKE, other, is_known=False)]
 
-    [token] = statements.done(deeds, wire.run_all(statements.together(deeds)))
+    [token] = statements.done(operations, wire.run_all(statements.together(operations)))
 
     columns = "client, owner, party, weight, ttl, lock_delay, min_hold, standing, bell, capacity"
     rows = f"SELECT {columns}, ROUND(until - since - ttl, 3), crowd, head FROM {tables.door}"
@@ -179,21 +179,26 @@ def test_what_goes_together_is_as_if_each_went_alone(wire, server, tables, state
 
 
 def test_names_that_nobody_knows_are_made_known_on_the_way(wire, statements) -> None:
-    deeds = [Deed(What.TAKE, claim(one), is_known=i % 2 > 0) for i, one in enumerate(names(4))]
+    operations = [
+        Operation(OperationKind.TAKE, claim(one), is_known=i % 2 > 0)
+        for i, one in enumerate(names(4))
+    ]
 
-    done = statements.done(deeds, wire.run_all(statements.together(deeds)))
+    done = statements.done(operations, wire.run_all(statements.together(operations)))
 
     assert [token is not None for token in done] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("name", ["n" * 512, "\x00'\"\\", "naïve 🔒", "a ", "{}", "%s"])
 def test_any_name_can_go_with_others(wire, statements, name) -> None:
-    deeds = [Deed(What.TAKE, claim(one), is_known=False) for one in (name, "other")]
+    operations = [
+        Operation(OperationKind.TAKE, claim(one), is_known=False) for one in (name, "other")
+    ]
 
-    assert None not in statements.done(deeds, wire.run_all(statements.together(deeds)))
+    assert None not in statements.done(operations, wire.run_all(statements.together(operations)))
 
 
-# -- what goes wrong for one -----------------------------------------------------------
+# -- failures of one operation ---------------------------------------------------------
 
 
 def test_what_the_server_refuses_because_of_one_is_done_for_the_others(
@@ -214,13 +219,13 @@ def test_what_the_server_refuses_because_of_one_is_done_for_the_others(
 def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     server, tables, statements, standstill
 ) -> None:
-    """Not even the one that carries them; and who was in the queue is not carried."""
+    """Not even the task that carries them; a cancelled one in the queue is not carried."""
 
     async def main() -> None:
         clock = Clock()
         address = address_of_url(server.url(), where="here", options={})
-        wire = AsyncMysqlWire(address, clock=clock)
-        together = AsyncTogether(wire, statements, clock=clock)
+        wire = AsyncMysqlTransport(address, clock=clock)
+        together = AsyncGroupCommit(wire, statements, clock=clock)
 
         def start(name: str, within: float) -> asyncio.Task[Any]:
             taking = together.take(claim(name), deadline=clock.now() + within)
@@ -245,7 +250,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
 
         assert None not in await asyncio.gather(*waiting)
         assert carrier.cancelled()
-        # Whether it was done is not known to the one that was cancelled: it was.
+        # The cancelled task does not know whether it was done: it was.
         assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
         await asyncio.wait(first)
         await together.close()
@@ -254,7 +259,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     asyncio.run(main())
 
 
-# -- a failure of all ------------------------------------------------------------------
+# -- failures of the whole batch -------------------------------------------------------
 
 
 @pytest.fixture
@@ -275,7 +280,7 @@ def test_a_batch_whose_answer_is_lost_leaves_all_of_them_in_doubt(
     getattr(proxy, lost)(BATCH.encode())
     with locked_out(server, tables):
         first = busy(subject, server, tables)
-        # Only an answer that never comes is waited for to the end.
+        # Only a reply that never comes is waited for to the end.
         within = 6.0 if lost == "lose_reply_to" else PATIENCE
         asked = [subject.start("take", claim(one), within=within) for one in names(5)]
         eventually(lambda: subject.number_waiting == 5)

@@ -1,4 +1,4 @@
-"""What a URL leaves to the drivers comes through: TLS and Unix sockets."""
+"""What a URL leaves to the drivers works: TLS and Unix sockets."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import partial
 import pytest
 
 from lockfast import ConfigurationError
-from lockfast.backends.sql.steps import Ask
-from lockfast.challenge.servers.certificates import certificates, copied_for
-from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.backends.sql.steps import Query
+from lockfast_challenge.servers.certificates import certificates, copied_for
+from lockfast_challenge.servers.mysql import MariadbServer
 
 CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[MariadbServer]:
-    """A server that speaks TLS, and has a user who has to show a certificate."""
+    """A server with TLS, and with a user who has to present a certificate."""
     one = MariadbServer()
     files = copied_for(one)
     one.options = (
@@ -34,12 +34,12 @@ def guarded() -> Iterator[MariadbServer]:
 
 
 def cycle(flavour, url: str, **options: str) -> str:
-    """Return by which cipher a lock was taken and given back."""
+    """Return the cipher with which a lock was taken and released."""
     locks = flavour.locks(url, request_timeout=20.0, **options)
     locks.lock("door").acquire(timeout=20).release()
     wire = getattr(locks, "_inner", locks)._client.backend._wire
     deadline = flavour.clock.now() + 20
-    return str(flavour.call(wire.ask, Ask(CIPHER), deadline=deadline)[0][1])
+    return str(flavour.call(wire.ask, Query(CIPHER), deadline=deadline)[0][1])
 
 
 def test_tls_by_an_authority_of_ones_own(flavour, guarded):
@@ -49,7 +49,7 @@ def test_tls_by_an_authority_of_ones_own(flavour, guarded):
 
 
 def test_without_an_option_both_flavours_speak_plainly(flavour, guarded):
-    """Not one of them in secret by chance, with a server that nobody has asked who it is."""
+    """Neither uses TLS by chance, with a server whose identity nobody has checked."""
     assert cycle(flavour, guarded.url()) == ""
 
 
@@ -68,7 +68,7 @@ def test_a_certificate_of_our_own(flavour, guarded):
 
 
 def test_a_certificate_of_another_host_is_refused(flavour, guarded):
-    """It is for 127.0.0.1; by a name of this machine it is a stranger's."""
+    """It is for 127.0.0.1, and not for a name of this machine."""
     url = guarded.url(user="guest", password="s3cret").replace("127.0.0.1", "localhost")
 
     with pytest.raises(ConfigurationError, match="no TLS connection could be made"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast_challenge.servers.mysql import MysqlCompatibleServer
 
 WAITS = """
 SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'
@@ -13,8 +13,8 @@ SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_state = 
 
 
 def who_wait(server: MysqlCompatibleServer) -> list[Any]:
-    """Return the sessions that wait for a lock of a row."""
-    # What this table tells is kept by the server, and made anew only for who has not asked for a
-    # tenth of a second: whoever asks more often is told the same for ever.
+    """Return the sessions that wait for a row lock."""
+    # The server caches this table, and refreshes it only if nobody has read it for a tenth of a
+    # second: a client that reads it more often sees the same rows for ever.
     time.sleep(0.15)
     return [number for (number,) in server.run(WAITS)]

@@ -1,4 +1,4 @@
-"""A real server for all tests of a worker, and wires to it in both flavours."""
+"""A real server for all tests of a worker, and transports to it in both flavours."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from servers.postgresql import shared_server
 
-from lockfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-from lockfast.backends.postgresql._sync.wire import PostgresqlWire
-from lockfast.backends.postgresql.addresses import address_of_url
-from lockfast.backends.postgresql.schema import Tables
-from lockfast.backends.sql.steps import Ask
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.backends.postgresql._async.transport import AsyncPostgresqlTransport
+from lockfast.backends.postgresql._sync.transport import PostgresqlTransport
+from lockfast.backends.postgresql.address import address_of_url
+from lockfast.backends.postgresql.schema import PostgresqlTables
+from lockfast.backends.sql.steps import Query
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 PATIENCE = 20.0
-"""What only a hang outlasts."""
+"""A timeout that only a hang exceeds, in seconds."""
 
 
 class BlockingWire:
-    """A wire of either flavour, used by blocking calls; requests have patience if not told."""
+    """A transport of either flavour with blocking calls, and a long timeout by default."""
 
     def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
         most = options.pop("most", 4)
-        kind = PostgresqlWire if flavour.name == "sync" else AsyncPostgresqlWire
+        kind = PostgresqlTransport if flavour.name == "sync" else AsyncPostgresqlTransport
         address = address_of_url(url, where="postgresql://here", options=options)
         self.inner = flavour.call(partial(_made, kind, address, flavour.clock, most))
         self.flavour = flavour
@@ -37,13 +37,13 @@ class BlockingWire:
         return self.flavour.call(getattr(self.inner, name), *arguments, deadline=deadline, **more)
 
     def ask(self, statement: str, *values: object, within: float = PATIENCE) -> Any:
-        return self._call("ask", Ask(statement, values), within=within)
+        return self._call("ask", Query(statement, values), within=within)
 
     def run(self, request: Any) -> Any:
-        return self._call("ask_all", [request])[0]
+        return self._call("send_all", [request])[0]
 
     def run_all(self, requests: Any, **more: Any) -> Any:
-        return self._call("ask_all", requests, **more)
+        return self._call("send_all", requests, **more)
 
     def transact(self, begin: Callable[[], Any], **more: Any) -> Any:
         return self._call("transact", begin, **more)
@@ -62,7 +62,7 @@ class BlockingWire:
 
 
 def _made(kind: Any, address: Any, clock: Any, most: int) -> Any:
-    # The asyncio one belongs to the loop that runs when it is made.
+    # The asyncio transport belongs to the loop that is running when it is made.
     return kind(address, clock=clock, most=most)
 
 
@@ -80,7 +80,7 @@ def server() -> PostgresqlServer:
 
 @pytest.fixture
 def wire_to(flavour: Flavour) -> Iterator[Callable[..., BlockingWire]]:
-    """Give wires, and close them before their flavour is."""
+    """Return a function that opens transports; they are closed before their flavour."""
     opened: list[BlockingWire] = []
 
     def open_one(url: str, **options: Any) -> BlockingWire:
@@ -98,9 +98,9 @@ def wire(wire_to, server) -> BlockingWire:
 
 
 @pytest.fixture
-def tables(server) -> Iterator[Tables]:
-    """Give tables that no other test has, made."""
-    found = Tables(table=f"t{os.urandom(4).hex()}")
+def tables(server) -> Iterator[PostgresqlTables]:
+    """Existing tables that no other test uses."""
+    found = PostgresqlTables(table=f"t{os.urandom(4).hex()}")
     with server.connect() as connection:
         for statement in found.definition():
             connection.execute(statement)

@@ -1,4 +1,4 @@
-"""A few connections, each request with a deadline; answers are never mixed up."""
+"""A few connections, each request with a deadline; replies are never mixed up."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import pytest
 
 from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast.backends.postgresql import session_variables
-from lockfast.backends.postgresql._sync.wire import PostgresqlWire
-from lockfast.backends.postgresql.addresses import address_of_url
-from lockfast.backends.sql.steps import Ask, AskMany
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.postgresql import PostgresqlServer
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast.backends.postgresql._sync.transport import PostgresqlTransport
+from lockfast.backends.postgresql.address import address_of_url
+from lockfast.backends.sql.steps import Query, QueryMany
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.postgresql import PostgresqlServer
+from lockfast_challenge.servers.proxy import Proxy
 
 MINE = "application_name = 'lockfast'"
 
 
 def sessions(server: PostgresqlServer, which: str = "true") -> int:
-    """Return how many connections of ours the server sees."""
+    """Return how many of our connections the server sees."""
     statement = f"SELECT count(*) FROM pg_stat_activity WHERE {MINE} AND ({which})"
     return server.run(statement)[0][0]
 
 
 @pytest.fixture
 def numbers(server):
-    """Give a table of two rows that no other test has."""
+    """A table of two rows that no other test uses."""
     name = f"public.n{os.urandom(4).hex()}"
     server.run(f"CREATE TABLE {name} (k int PRIMARY KEY, v int NOT NULL)")
     server.run(f"INSERT INTO {name} VALUES (1, 0), (2, 0)")
@@ -45,21 +45,21 @@ def test_values_come_back_as_they_were_given(wire) -> None:
 
 
 def test_a_zero_byte_is_refused_and_does_not_end_the_text(wire) -> None:
-    """The library below would take the text up to there, and lock another name."""
+    """Otherwise libpq would take the text up to there, and lock another name."""
     with pytest.raises(ValueError, match="encoding cannot hold this text"):
         wire.ask("SELECT $1::text", "a\0b")
 
 
 def test_statements_that_go_together_are_done_together_or_not_at_all(wire, server, numbers) -> None:
     with pytest.raises(Exception, match="division by zero"):
-        wire.run_all([Ask(f"UPDATE {numbers} SET v = 1"), Ask("SELECT 1/0")])
+        wire.run_all([Query(f"UPDATE {numbers} SET v = 1"), Query("SELECT 1/0")])
 
     assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
 
 
 def test_one_statement_several_times_in_a_round_trip_is_prepared_once(wire) -> None:
     """The server would refuse the second, and the connection would be taken for a pooler's."""
-    assert wire.run_all([Ask("SELECT $1::int + 1", (k,)) for k in range(3)]) == [
+    assert wire.run_all([Query("SELECT $1::int + 1", (k,)) for k in range(3)]) == [
         [(1,)],
         [(2,)],
         [(3,)],
@@ -78,7 +78,7 @@ def test_after_an_error_the_connection_is_as_good_as_before(wire) -> None:
 
 
 def test_a_request_that_is_not_answered_in_time_ends_its_connection(wire) -> None:
-    """Its answer, which comes later, must not be taken for that of the next."""
+    """Its reply, which comes later, must not be taken for that of the next request."""
     [(before,)] = wire.ask("SELECT pg_backend_pid()")
     with pytest.raises(OutcomeUnknown, match="did not answer: no answer in time"):
         wire.ask("SELECT 'late', pg_sleep(60)", within=0.2)
@@ -121,7 +121,7 @@ def test_idle_connections_are_given_back(wire, server, monkeypatch) -> None:
 
 
 def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
-    """Seen before anything is asked on it, so nothing is in doubt."""
+    """Noticed before anything is sent on it, so nothing is in doubt."""
     [(pid,)] = wire.ask("SELECT pg_backend_pid()")
     server.run("SELECT pg_terminate_backend(%s, 10000)", pid)
     if wire.flavour.name == "async":
@@ -160,9 +160,9 @@ def add_one(table: str):
     """Return steps that read both rows, in order, and write them."""
 
     def steps():
-        [rows] = yield [Ask(f"SELECT k, v FROM {table} ORDER BY k FOR UPDATE")]
+        [rows] = yield [Query(f"SELECT k, v FROM {table} ORDER BY k FOR UPDATE")]
         changed = [(k, v + 1) for k, v in rows]
-        yield [AskMany(f"UPDATE {table} SET v = $2::int WHERE k = $1", changed)]
+        yield [QueryMany(f"UPDATE {table} SET v = $2::int WHERE k = $1", changed)]
         return sum(v for _, v in changed)
 
     return steps
@@ -177,8 +177,8 @@ def test_steps_are_one_transaction(wire, server, numbers) -> None:
 
 def test_steps_that_fail_change_nothing_and_lock_nothing(wire, server, numbers) -> None:
     def steps():
-        yield [Ask(f"SELECT FROM {numbers} FOR UPDATE")]
-        yield [AskMany(f"UPDATE {numbers} SET v = $1::int", [(1,)])]
+        yield [Query(f"SELECT FROM {numbers} FOR UPDATE")]
+        yield [QueryMany(f"UPDATE {numbers} SET v = $1::int", [(1,)])]
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -192,7 +192,7 @@ def test_a_refusal_of_the_steps_costs_no_connection(wire, numbers) -> None:
 
     def steps():
         yield from add_one(numbers)()
-        yield [Ask("SELECT 1")]
+        yield [Query("SELECT 1")]
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -220,7 +220,7 @@ def test_a_transaction_that_is_cut_before_its_commit_did_nothing(
 
 
 def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, numbers) -> None:
-    """Longer than the server waits at a time; nothing was done then."""
+    """Longer than the server waits at a time; after the deadline, nothing was done."""
     waits = f"wait_event_type = 'Lock' AND strpos(query, '{numbers}') > 0"
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {numbers} FOR UPDATE")
@@ -229,18 +229,18 @@ def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, 
         with pytest.raises(BackendUnavailable):
             given_up.result()
         with pytest.raises(BackendUnavailable):
-            wire.transact(add_one(numbers), within=session_variables.LONGEST_LOCK_WAIT + 0.2)
+            wire.transact(add_one(numbers), within=session_variables.LOCK_WAIT_SECONDS + 0.2)
         eventually(lambda: sessions(server, waits) <= 1, what="who gave up waits no longer")
 
     assert waiting.result() == 2
 
 
 def test_what_only_writes_takes_one_round_trip(wire, numbers, server) -> None:
-    """The beginning, what is written and the commit go together."""
+    """The beginning, the writes and the commit go together."""
 
     def steps():
-        yield [AskMany(f"UPDATE {numbers} SET v = v + $1::int", [(1,), (2,)])]
-        yield [AskMany(f"UPDATE {numbers} SET v = v * $1::int", [(10,)])]
+        yield [QueryMany(f"UPDATE {numbers} SET v = v + $1::int", [(1,), (2,)])]
+        yield [QueryMany(f"UPDATE {numbers} SET v = v * $1::int", [(10,)])]
 
     wire.transact(steps)
 
@@ -248,16 +248,16 @@ def test_what_only_writes_takes_one_round_trip(wire, numbers, server) -> None:
 
 
 def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
-    """The one inside locks 1 then 2, the other 2 then 1; the server ends one of them."""
+    """The steps lock 1 then 2, the other session 2 then 1; the server ends one of them."""
     both = threading.Barrier(2, timeout=20)
     runs = []
 
     def steps():
         runs.append(1)
-        yield [Ask(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")]
+        yield [Query(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")]
         if len(runs) == 1:
             both.wait()
-        yield [Ask(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")]
+        yield [Query(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")]
         return "through"
 
     asked = wire.flavour.start(wire.transact, steps)
@@ -268,7 +268,7 @@ def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
         other.execute(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")
 
     assert asked.result() == "through"
-    assert len(runs) >= 2  # the other may be overtaken, and then meet it once more
+    assert len(runs) >= 2  # the other may be overtaken, and deadlock again
 
 
 def test_a_default_isolation_of_another_kind_does_no_harm(wire_to, server, numbers) -> None:
@@ -281,7 +281,7 @@ def test_a_default_isolation_of_another_kind_does_no_harm(wire_to, server, numbe
 def test_a_client_that_stands_still_in_its_transaction_closes_the_name_for_seconds(
     wire_to, server, numbers
 ) -> None:
-    """Its machine may sleep; without this, until it wakes up."""
+    """Its machine may sleep; otherwise the name would stay closed until it wakes up."""
     with Proxy(server.port) as proxy:
         wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
         wire.ask("SELECT 1")
@@ -298,7 +298,7 @@ def test_a_client_that_stands_still_in_its_transaction_closes_the_name_for_secon
     assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
 
 
-# -- the server's end ------------------------------------------------------------------
+# -- failures of the server ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -350,8 +350,8 @@ def test_the_second_host_is_tried_when_the_first_is_silent(wire_to, server, own_
 def test_a_forked_child_leaves_the_connections_of_its_parent_alone(server) -> None:
     clock = Clock()
     address = address_of_url(server.url(), where="postgresql://here", options={})
-    wire = PostgresqlWire(address, clock=clock)
-    statement = Ask("SELECT pg_backend_pid()")
+    wire = PostgresqlTransport(address, clock=clock)
+    statement = Query("SELECT pg_backend_pid()")
     before = wire.ask(statement, deadline=clock.now() + 20)
     child = os.fork()
     if child == 0:

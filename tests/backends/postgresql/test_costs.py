@@ -1,7 +1,7 @@
 """What a verb reads does not grow with the tables: ten thousand may wait, or have come meanwhile.
 
-A session keeps its plans until the server has cleaned or analysed the table, about once a minute,
-and not at all where that is switched off. So they have to be good for tables that have grown.
+A session keeps its plans until the server has vacuumed or analysed the table, about once a minute,
+and for good where that is switched off. So they have to suit tables that have grown.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import pytest
 from long_lines import LongLine, LongLines
 
 from lockfast.backends.postgresql._sync.backend import PostgresqlBackend
-from lockfast.backends.postgresql.schema import CLAIM, Tables
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.sql.deeds import Deed, What
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.backends.postgresql.schema import CLAIM_COLUMNS, PostgresqlTables
+from lockfast.backends.postgresql.statements import PostgresqlStatements
+from lockfast.backends.sql.batch import Operation, OperationKind
 from lockfast.model import Claim
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off"}
 
 MORE = f"""
-INSERT INTO lockfast_place (key, arrived, {", ".join(CLAIM)})
-SELECT key, arrived + n, 'more ' || n, 'client of ' || n, {", ".join([*CLAIM][2:])}
+INSERT INTO lockfast_place (key, arrived, {", ".join(CLAIM_COLUMNS)})
+SELECT key, arrived + n, 'more ' || n, 'client of ' || n, {", ".join([*CLAIM_COLUMNS][2:])}
 FROM lockfast_place, generate_series(1, %s) AS n
 WHERE key = %s AND arrived = (SELECT max(arrived) FROM lockfast_place WHERE key = %s)
 """
 NAMES = f"""
-INSERT INTO lockfast_door (key, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
+INSERT INTO lockfast_door (key, {", ".join(CLAIM_COLUMNS)}, capacity, last_token, crowd, head)
 SELECT convert_to('other ' || n, 'UTF8'),
     '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 1, 1, 0, 0
 FROM generate_series(1, %s) AS n
@@ -42,13 +42,13 @@ WHERE userid = 'app'::regrole
 
 BATCH = 20
 KEPT = 7
-"""From the sixth time on a session plans a statement no more."""
+"""Enough runs for a session to keep its plan: from the sixth on it no longer plans a statement."""
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 
 
 class CountedPages:
-    """See `Counted`; it counts pages, of the tables and of their indexes."""
+    """A `Counted` store; it counts pages, of the tables and of their indexes."""
 
     def __init__(self, server: PostgresqlServer) -> None:
         self.run = server.run
@@ -64,7 +64,7 @@ class CountedPages:
         return float(self.run(PAGES)[0][0])
 
     def cost(self, act: Callable[[], None], times: int) -> float:
-        """Return what it reads at the most."""
+        """Return the most that one call reads."""
         found = [self.read()]
         for _ in range(times):
             act()
@@ -74,7 +74,7 @@ class CountedPages:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresqlServer]:
-    """A server that counts the pages which a statement touches, and never cleans."""
+    """A server that counts the pages which a statement touches, and never vacuums."""
     with PostgresqlServer(settings=SETTINGS) as one:
         one.run("CREATE EXTENSION pg_stat_statements")
         one.run("CREATE ROLE app LOGIN SUPERUSER")
@@ -91,7 +91,7 @@ def store(server) -> Iterator[CountedPages]:
 
 @pytest.fixture(params=["never", "when small"])
 def kept(request, store) -> CountedPages:
-    """Say when the tables were cleaned, before anybody made a plan."""
+    """The store; its tables were vacuumed never or when small, before any plan was made."""
     LongLine(store, 10)
     if request.param == "when small":
         store.run("VACUUM ANALYZE lockfast_door, lockfast_place")
@@ -99,11 +99,11 @@ def kept(request, store) -> CountedPages:
 
 
 class TestLongLines(LongLines):
-    """Of a line only those are read who can decide."""
+    """Only the entries that can decide the outcome are read."""
 
 
 def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):
-    """But for the depth of the index, once for each of the few times that it is looked into."""
+    """Except for the depth of the index, once for each of the few lookups."""
     line = LongLine(kept, 10)
     few = kept.cost(line.hand_over, KEPT)
     kept.lengthen(line.name, 10_000)
@@ -112,15 +112,22 @@ def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):
 
 
 def test_a_batch_costs_the_same_when_thirty_thousand_names_came_meanwhile(kept):
-    """But for the depth of the index, for each name as often as it is looked for."""
-    statements, deadline = Statements(Tables(), namespace="test"), Clock().now() + 60
+    """Except for the depth of the index, once for each lookup of each name."""
+    statements, deadline = (
+        PostgresqlStatements(PostgresqlTables(), namespace="test"),
+        Clock().now() + 60,
+    )
 
     def cycle() -> None:
-        for what in (What.TAKE, What.RENEW, What.RELEASE):
+        for what in (OperationKind.TAKE, OperationKind.RENEW, OperationKind.RELEASE):
             names = (f"name {n}" for n in range(BATCH))
-            deeds = [Deed(what, Claim("it", one, "client", OWNER, 1, 1, 30.0)) for one in names]
-            answers = kept.backend._wire.ask_all(statements.together(deeds), deadline=deadline)
-            assert None not in statements.done(deeds, answers)
+            operations = [
+                Operation(what, Claim("it", one, "client", OWNER, 1, 1, 30.0)) for one in names
+            ]
+            answers = kept.backend._wire.send_all(
+                statements.together(operations), deadline=deadline
+            )
+            assert None not in statements.done(operations, answers)
 
     few = kept.cost(cycle, KEPT)
     kept.run(NAMES, 30_000)

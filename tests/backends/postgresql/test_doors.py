@@ -1,4 +1,4 @@
-"""What a verb reads of a name, and what it costs: a long line no more than a short one."""
+"""What a verb reads of a name, and what it costs: no more for a long line than a short one."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.postgresql.dialect import Dialect
-from lockfast.backends.sql.steps import Ask
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.postgresql.dialect import PostgresqlDialect
+from lockfast.backends.sql.steps import Query
+from lockfast_challenge.processes import eventually
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 KEY = b"test\0door"
 
 
 @pytest.fixture
-def dialect(tables) -> Dialect:
-    return Dialect(tables)
+def dialect(tables) -> PostgresqlDialect:
+    return PostgresqlDialect(tables)
 
 
 def place(arrived: int, standing: int = 3, **more: Any) -> tuple[object, ...]:
-    """Return a row as a change carries it: with the key, and the record's columns at the end."""
+    """Return a row as it is in a change: with the key, and the record's columns at the end."""
     told = {"party": None, "until": 0.0, "since": 0.0, "token": 0, **more}
     claim = (f"claim {arrived}", "client", OWNER, told["party"], 1, 10.0, 0.0, 0.0, standing)
     return (KEY, arrived, *claim, told["until"], told["since"], told["token"], "bell", 1, 0)
@@ -33,22 +33,22 @@ def change(**more: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**nothing, **more})
 
 
-def read(wire, dialect: Dialect, *, front: int | None = 2, locked: bool = True) -> Any:
+def read(wire, dialect: PostgresqlDialect, *, front: int | None = 2, locked: bool = True) -> Any:
     def steps():
         return dialect.seen((yield dialect.door(KEY, front=front, locked=locked)))
 
     return wire.transact(steps)
 
 
-def write(wire, dialect: Dialect, one: SimpleNamespace, *, makes: bool = False) -> None:
+def write(wire, dialect: PostgresqlDialect, one: SimpleNamespace, *, makes: bool = False) -> None:
     def steps():
         yield [*(dialect.make(KEY) if makes else ()), *dialect.save(one)]
 
     wire.transact(steps)
 
 
-def filled(wire, dialect: Dialect, count: int) -> None:
-    """Let one hold in the record, another beside it, and so many wait."""
+def filled(wire, dialect: PostgresqlDialect, count: int) -> None:
+    """Let one claim hold in the record, another beside it, and this many wait."""
     rows = [place(1, standing=0), *(place(i) for i in range(2, count + 2))]
     record = place(0, standing=0, token=7)
     write(
@@ -109,7 +109,7 @@ def test_one_and_those_who_share_a_hold_are_found_anywhere(wire, dialect) -> Non
     among = wire.run(dialect.own_among(KEY, ["claim 9", "claim 7", "nobody's"]))
     assert sorted(row[0] for row in among) == [7, 9]
     assert wire.run(dialect.own(KEY, "claim 9", 8)) == []
-    assert wire.run(dialect.fellows(KEY, {'it\'s {a} "saga"', "x"}))[0][0] == 15
+    assert wire.run(dialect.same_owner(KEY, {'it\'s {a} "saga"', "x"}))[0][0] == 15
 
 
 def test_names_in_use_are_found_by_their_beginning(wire, dialect) -> None:
@@ -123,7 +123,7 @@ def test_names_in_use_are_found_by_their_beginning(wire, dialect) -> None:
 def test_the_time_and_the_rows_are_those_after_the_wait_for_the_lock(
     wire, dialect, server, tables
 ) -> None:
-    """Read before, a lease that ended meanwhile would look alive, and who left would be there."""
+    """Read earlier, a lease that ended would look alive, and a claim that left still waiting."""
     filled(wire, dialect, 1)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {tables.door} FOR UPDATE")
@@ -144,14 +144,14 @@ def test_the_time_and_the_rows_are_those_after_the_wait_for_the_lock(
 def test_a_line_of_thousands_costs_what_a_short_one_costs(
     wire, dialect, server, tables, is_analyzed
 ) -> None:
-    """Counted in pages that are touched; also by a plan that was made when the table was new."""
+    """Counted in pages touched; also with a plan that was made when the table was new."""
 
     def pages(*, locked: bool) -> int:
         def steps():
             touched = 0
             for one in dialect.door(KEY, front=2, locked=locked):
                 explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {one.statement}"
-                [[(plan,)]] = yield [Ask(explain, one.values)]
+                [[(plan,)]] = yield [Query(explain, one.values)]
                 [found] = json.loads(plan)
                 touched += found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"]
             return touched

@@ -1,4 +1,4 @@
-"""The tables are made where they are missing, by who may, and dropped only if they are ours."""
+"""The tables are created where they are missing, if the user may, and dropped only if ours."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from backends.sql.making_laws import MakingLaws, are_there, dropped, made
 
 from lockfast import ConfigurationError
-from lockfast.backends.postgresql.schema import Tables
+from lockfast.backends.postgresql.schema import PostgresqlTables
 
 
 @pytest.fixture
-def elsewhere(server) -> Iterator[Tables]:
-    """Give tables in a schema that is not there yet."""
-    found = Tables(schema=f"s{os.urandom(4).hex()}")
+def elsewhere(server) -> Iterator[PostgresqlTables]:
+    """Tables in a schema that does not exist yet."""
+    found = PostgresqlTables(schema=f"s{os.urandom(4).hex()}")
     yield found
     server.run(f"DROP SCHEMA IF EXISTS {found.schema} CASCADE")
 
 
 @pytest.fixture
 def user(server) -> Iterator[str]:
-    """A user who may make nothing."""
+    """A user who may create nothing."""
     name = f"user_{os.urandom(4).hex()}"
     server.run(f"CREATE ROLE {name} LOGIN")
     yield name
@@ -32,8 +32,8 @@ def user(server) -> Iterator[str]:
 
 
 @pytest.fixture
-def unmade(server, elsewhere) -> Tables:
-    """Give tables that nobody has made yet, in a schema that is there."""
+def unmade(server, elsewhere) -> PostgresqlTables:
+    """Tables that do not exist yet, in a schema that does."""
     server.run(f"CREATE SCHEMA {elsewhere.schema}")
     return elsewhere
 
@@ -44,7 +44,7 @@ def run(server) -> Callable[..., Any]:
 
 
 class TestMaking(MakingLaws):
-    """What it promises on every server."""
+    """The tests for every SQL server."""
 
 
 def test_schema_and_tables_are_made_once(wire, elsewhere) -> None:
@@ -84,18 +84,18 @@ def test_who_may_not_make_them_is_told(wire_to, server, user, elsewhere, schema_
 def test_another_user_who_was_faster_is_no_failure(
     wire_to, server, user, elsewhere, monkeypatch
 ) -> None:
-    """Made after we looked: then they are another's, and may not be remarked on by us."""
+    """Created after we looked: then they are another user's, and we may not comment on them."""
     server.run(f"CREATE SCHEMA {elsewhere.schema}")
     server.run(f"GRANT USAGE, CREATE ON SCHEMA {elsewhere.schema} TO {user}")
-    honest = Tables.look_for_schema
+    honest = PostgresqlTables.look_for_schema
 
-    def while_another_makes_them(tables: Tables) -> Any:
+    def while_another_makes_them(tables: PostgresqlTables) -> Any:
         with server.connect() as other:
             for statement in tables.definition():
                 other.execute(statement)
         return honest(tables)
 
-    monkeypatch.setattr(Tables, "look_for_schema", while_another_makes_them)
+    monkeypatch.setattr(PostgresqlTables, "look_for_schema", while_another_makes_them)
 
     assert not made(wire_to(server.url(user=user)), elsewhere)
 
@@ -110,7 +110,7 @@ def test_they_are_dropped_once(wire, server, elsewhere) -> None:
 
 
 def test_the_tables_are_kept_for_rows_that_change_all_the_time(wire, server, elsewhere) -> None:
-    """Half of a page is free where rows change in place, and none of it where they come and go."""
+    """Half of a page is free where rows change in place, and none where they come and go."""
     made(wire, elsewhere)
 
     found = {

@@ -7,7 +7,7 @@ from odd_names import are_distinct
 
 LOCALES = {
     "plain": "LOCALE 'C'",
-    # Neither case nor accents make a difference to it.
+    # It ignores both case and accents.
     "loose": "LOCALE 'C' LOCALE_PROVIDER icu ICU_LOCALE 'und-u-ks-level1'",
 }
 

@@ -1,4 +1,4 @@
-"""A loop that watches no sockets, as the one of Windows: told in a sentence, before all else."""
+"""A loop that watches no sockets, like that of Windows: a clear error, before anything else."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import pytest
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from lockfast.backends.sql.ringing import NoPush
-from lockfast.backends.sql.steps import Ask
+from lockfast.backends.sql.steps import Query
+from lockfast.backends.sql.verbs import NotificationsUnavailable
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_a_pooler_is_seen(wire_to, pooler, wire) -> None:
 
 
 def test_more_clients_than_connections_are_served(wire_to, pooler) -> None:
-    """Nothing of ours is left on a connection that the next transaction would need."""
+    """No state that the next transaction would need is left on a connection."""
     wires = [wire_to(pooler.url()) for _ in range(3)]
     tasks = [
         one.flavour.start(one.ask, "SELECT $1::int, pg_sleep(0.001)", i)
@@ -41,8 +41,8 @@ def test_a_transaction_stays_on_one_connection(wire_to, pooler) -> None:
     wire = wire_to(pooler.url())
 
     def steps():
-        [[first]] = yield [Ask("SELECT pg_backend_pid(), txid_current()")]
-        [[second]] = yield [Ask("SELECT pg_backend_pid(), txid_current()")]
+        [[first]] = yield [Query("SELECT pg_backend_pid(), txid_current()")]
+        [[second]] = yield [Query("SELECT pg_backend_pid(), txid_current()")]
         return first == second
 
     tasks = [wire.flavour.start(wire.transact, steps) for _ in range(20)]
@@ -51,7 +51,7 @@ def test_a_transaction_stays_on_one_connection(wire_to, pooler) -> None:
 
 
 def test_prepared_statements_that_a_hidden_pooler_forgets_are_sent_anew(wire_to, pooler) -> None:
-    """One that announces the server's own number does not look like one."""
+    """A pooler that announces the server's own process id does not look like one."""
     wire = wire_to(pooler.url(), most=1)
     wire.ask("SELECT 1")
     wire.inner._pool._idle[0].prepared = set()
@@ -68,7 +68,9 @@ def test_prepared_statements_that_a_hidden_pooler_forgets_are_sent_anew(wire_to,
 def test_notifications_do_not_come_through(wire_to, pooler) -> None:
     wire = wire_to(pooler.url())
 
-    with pytest.raises(NoPush, match="pooler in transaction mode; waiting claims ask"):
+    with pytest.raises(
+        NotificationsUnavailable, match="pooler in transaction mode; waiting claims ask"
+    ):
         wire.subscribe("lockfast_test", print)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong is told in a sentence that an operator can act on, without a password."""
+"""Errors are sentences that an operator can act on, and show no password."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
-from lockfast.backends.postgresql.addresses import address_of_url
-from lockfast.backends.postgresql.schema import Tables
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.postgresql import PostgresqlServer, Standby
+from lockfast.backends.postgresql.address import address_of_url
+from lockfast.backends.postgresql.schema import PostgresqlTables
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.postgresql import PostgresqlServer, StandbyServer
 
 SECRET = "hunter2-and-more"
 ACCESS = """\
@@ -23,7 +23,7 @@ host all all 127.0.0.1/32 scram-sha-256
 
 @pytest.fixture(scope="module")
 def guarded():
-    """Give a server that asks everybody but its owner for a password, and has room for few."""
+    """A server that asks everybody but its owner for a password, and has room for few."""
     settings = {"max_connections": "12", "superuser_reserved_connections": "5"}
     with PostgresqlServer(access=ACCESS, settings=settings) as one:
         one.run(f"CREATE ROLE app LOGIN PASSWORD '{SECRET}'")
@@ -33,13 +33,13 @@ def guarded():
 
 @pytest.fixture(scope="module")
 def standby(guarded):
-    """Give a copy of it, which stays one."""
-    with Standby(guarded) as one:
+    """A standby of it, which is not promoted."""
+    with StandbyServer(guarded) as one:
         yield one
 
 
 def told(error: BaseException | None) -> str:
-    """Return all that a traceback would show of an error and what stands behind it."""
+    """Return all that a traceback would show of an error and its causes."""
     found = []
     while error is not None:
         found.append(f"{error!r} {error}")
@@ -71,7 +71,7 @@ def test_missing_rights_are_named(wire_to, guarded) -> None:
     wire = wire_to(guarded.url(user="app", password=SECRET))
 
     with pytest.raises(ConfigurationError, match=r"may not do this .*schema public.*CREATE on"):
-        wire.look(Tables().make)
+        wire.look(PostgresqlTables().make)
 
 
 def test_a_server_without_room_is_an_outage(wire_to, guarded) -> None:
@@ -98,7 +98,7 @@ def test_a_standby_takes_no_locks(wire_to, standby) -> None:
 
 
 def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) -> None:
-    """It is asked again on a new connection; that this one is late is not why nothing was done."""
+    """It is sent again on a new connection; that this one is late is not why nothing was done."""
     wire, before = wire_to(standby.url()), refusals_of(standby)
     asking = wire.flavour.start(wire.ask, "CREATE TABLE public.x ()", within=8.0)
     eventually(lambda: refusals_of(standby) > before, what="it is asked, and refuses")
@@ -110,12 +110,12 @@ def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) ->
         standby.resume()
 
     assert "no writes: it is a standby" in str(error)
-    assert isinstance(error.__cause__, psycopg.Error)  # the server's own words
+    assert isinstance(error.__cause__, psycopg.Error)  # the server's own error
 
 
 def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name) -> None:
-    """Whoever asked before gets it, and need not know of the failover."""
-    with Standby(guarded) as standby:
+    """A caller that asked before gets it, and need not know of the failover."""
+    with StandbyServer(guarded) as standby:
         locks = flavour.locks(standby.url(), request_timeout=30)
         asking = flavour.start(locks.lock(name).acquire, timeout=60)
         eventually(lambda: refusals_of(standby), what="it is asked, and refuses")
@@ -127,7 +127,7 @@ def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name
 
 
 def test_a_server_that_writes_nothing_for_a_while_is_waited_for(flavour, guarded, name) -> None:
-    """What a session was told when it began stays, though it is no longer so for others."""
+    """A session keeps the default that it began with, even after it has changed for others."""
     guarded.run("ALTER ROLE app WITH SUPERUSER")
     guarded.run("ALTER ROLE app SET default_transaction_read_only = on")
     url = guarded.url(user="app", password=SECRET)
@@ -144,7 +144,7 @@ def test_a_server_that_writes_nothing_for_a_while_is_waited_for(flavour, guarded
 
 
 def refusals_of(server: PostgresqlServer) -> int:
-    """Return how often it has refused to write."""
+    """Return how often it has refused a write."""
     log = (server.directory / "log").read_text(errors="replace")
     return log.count("read-only transaction") + log.count("during recovery")
 
@@ -200,7 +200,7 @@ def test_what_is_shown_of_an_address_has_no_password() -> None:
 
 
 def test_a_password_with_an_at_sign_is_not_taken_for_a_host():
-    """As libpq reads it; it would tell that it has no address."""
+    """If it were, libpq would report that the host has no address."""
     with pytest.raises(ConfigurationError, match="is written %40") as refused:
         Locks(f"postgresql://user:a@{SECRET}@host/shop")
 

@@ -1,4 +1,4 @@
-"""The tables are made once, known again, and never taken from somebody else."""
+"""The tables are created once, recognised, and never taken from somebody else."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import pytest
 
 from lockfast import ConfigurationError, Locks
-from lockfast.backends.postgresql.schema import DOOR, Tables
-from lockfast.backends.sql.tables import FORMAT
+from lockfast.backends.postgresql.schema import DOOR_COLUMNS, PostgresqlTables
+from lockfast.backends.sql.dialect import TABLE_FORMAT
 
 
 @pytest.fixture
 def unmade(server):
-    """Give tables that nobody has made yet."""
-    found = Tables(table=f"t{os.urandom(4).hex()}")
+    """Tables that do not exist yet."""
+    found = PostgresqlTables(table=f"t{os.urandom(4).hex()}")
     yield found
     server.run(f"DROP TABLE IF EXISTS {found.door}, {found.place}")
 
@@ -40,9 +40,12 @@ def test_many_may_make_them_at_once(wire, unmade) -> None:
     ("columns", "complaint"),
     [
         ("id int", "no column 'key'"),
-        (", ".join(f"{name} {kind}" for name, kind in {**DOOR, "x": "int"}.items()), "column 'x'"),
         (
-            ", ".join(f"{name} {kind}" for name, kind in {**DOOR, "ttl": "int"}.items()),
+            ", ".join(f"{name} {kind}" for name, kind in {**DOOR_COLUMNS, "x": "int"}.items()),
+            "column 'x'",
+        ),
+        (
+            ", ".join(f"{name} {kind}" for name, kind in {**DOOR_COLUMNS, "ttl": "int"}.items()),
             "'ttl' is integer instead of double precision",
         ),
     ],
@@ -55,7 +58,7 @@ def test_a_table_of_somebody_else_is_refused(wire, server, unmade, columns, comp
 
 
 def test_a_newer_format_is_refused(wire, server, tables) -> None:
-    server.run(f"COMMENT ON TABLE {tables.door} IS 'Lockfast, format {FORMAT + 1}'")
+    server.run(f"COMMENT ON TABLE {tables.door} IS 'Lockfast, format {TABLE_FORMAT + 1}'")
 
     with pytest.raises(ConfigurationError, match="made by a newer Lockfast"):
         tables.are_there(wire.run(tables.look()))
@@ -64,9 +67,9 @@ def test_a_newer_format_is_refused(wire, server, tables) -> None:
 @pytest.mark.parametrize("name", ["", "a b", 'a"b', "a;b", "1a", "ä", "a" * 49, "a.b"])
 def test_a_name_that_would_need_quoting_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="schema="):
-        Tables(schema=name)
+        PostgresqlTables(schema=name)
     with pytest.raises(ConfigurationError, match="table="):
-        Tables(table=name)
+        PostgresqlTables(table=name)
 
 
 @pytest.mark.parametrize("name", ["a%22b", "a%27b", "a;b", "a.b", "%22", "a%00b"])
@@ -77,8 +80,8 @@ def test_nor_does_one_reach_a_statement_by_the_url(option: str, name: str) -> No
 
 
 def test_tables_may_be_called_as_a_word_of_the_language_is(wire, server) -> None:
-    """A schema may be called as a word of SQL is."""
-    found = Tables(schema="public", table="select")
+    """A name may be a keyword of SQL."""
+    found = PostgresqlTables(schema="public", table="select")
     wire.look(found.make)
     try:
         assert found.are_there(wire.run(found.look()))

@@ -14,10 +14,10 @@ from servers.postgresql import shared_server
 
 from lockfast import ConfigurationError
 from lockfast.backends.postgresql.session_variables import LEFT, PINNED, PINNED_FOR_SESSIONS
-from lockfast.backends.sql.steps import Ask
+from lockfast.backends.sql.steps import Query
 
-# Limits of time are short but for a machine that stands still: the first statements of a session,
-# which pin them, are subject to them.
+# Time limits are short, but long enough for a machine that stalls: the first statements of a
+# session, which pin them, are subject to them.
 HOSTILE = {
     "search_path": "evil, pg_catalog",
     "quote_all_identifiers": "on",
@@ -35,7 +35,7 @@ HOSTILE = {
     "max_parallel_workers_per_gather": "4",
     "default_transaction_isolation": "serializable",
     "idle_session_timeout": "17s",
-    # -- and what is left ----------------------------------------------------------------------
+    # -- not pinned ----------------------------------------------------------------------------
     "DateStyle": "SQL, DMY",
     "TimeZone": "Asia/Kolkata",
     "bytea_output": "escape",
@@ -46,7 +46,7 @@ HOSTILE = {
     "standard_conforming_strings": "off",
     "transform_null_equals": "on",
 }
-# By these our leases would end in 1970, and our tables would be of another kind.
+# With these our leases would end in 1970, and our tables would be of another kind.
 EVIL = (
     "CREATE SCHEMA evil",
     "CREATE FUNCTION evil.date_part(text, timestamptz) RETURNS float8 LANGUAGE sql AS 'SELECT 0.0'",
@@ -57,7 +57,7 @@ SETTABLE = "context IN ('user', 'superuser', 'backend', 'superuser-backend')"
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[str]:
-    """Give the name of a database all whose defaults are hostile."""
+    """The name of a database whose defaults are all hostile."""
     server = shared_server()
     known = {name for (name,) in server.run("SELECT name FROM pg_settings")}
     server.run("CREATE DATABASE hostile")
@@ -77,7 +77,7 @@ def pooler() -> Iterator[PgBouncer]:
 
 
 def test_every_variable_of_a_session_stands_in_the_table_once(server):
-    """One that a newer server brings has to be looked at, and entered."""
+    """A variable that a newer server brings has to be examined and entered."""
     names = [name for (name,) in server.run(f"SELECT name FROM pg_settings WHERE {SETTABLE}")]
 
     assert unclear(names, [*PINNED, *PINNED_FOR_SESSIONS], LEFT) == {}
@@ -90,7 +90,7 @@ def settings(ask: Callable[[str], Any], names: list[str]) -> dict[str, str]:
 
 
 def test_every_variable_that_is_pinned_is_hostile_here(server, hostile):
-    """Or the tests below would say nothing of it."""
+    """Otherwise the tests below would prove nothing about it."""
     pinned = {one.name: one.value for one in (*PINNED, *PINNED_FOR_SESSIONS)}
     assert not pinned.keys() - HOSTILE.keys()
 
@@ -101,13 +101,13 @@ def test_every_variable_that_is_pinned_is_hostile_here(server, hostile):
 
 @pytest.mark.parametrize("way", ["own", "pooled"])
 def test_our_requests_pin_each(wire_to, server, pooler, hostile, way):
-    """A session of our own keeps them; where it is a pooler's, each transaction has them."""
+    """A session of our own keeps them; through a pooler, each transaction sets them."""
     wire = wire_to((server if way == "own" else pooler).url(hostile))
     for_sessions = PINNED_FOR_SESSIONS if way == "own" else ()
     pinned = {one.name: one.value for one in (*PINNED, *for_sessions)}
 
     def steps():
-        [rows] = yield [Ask("SELECT name, setting FROM pg_settings")]
+        [rows] = yield [Query("SELECT name, setting FROM pg_settings")]
         return dict(rows)
 
     alone = dict(wire.ask("SELECT name, setting FROM pg_settings"))
@@ -141,11 +141,11 @@ class TestHostileDefaults(HostileDefaultsLaws):
 
 
 def test_transactions_write_only_where_the_default_lets_them(wire_to, server):
-    """An operator closes a server so, perhaps because another takes over."""
+    """An operator closes a server this way, perhaps because another takes over."""
     wire = wire_to(server.url(), options="-c default_transaction_read_only=on")
 
     def steps():
-        [rows] = yield [Ask("SHOW transaction_read_only")]
+        [rows] = yield [Query("SHOW transaction_read_only")]
         return rows
 
     assert wire.transact(steps) == [("on",)]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.sql.deeds import Deed, What
-from lockfast.backends.sql.steps import Ask
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.postgresql.statements import PostgresqlStatements
+from lockfast.backends.sql.batch import Operation, OperationKind
+from lockfast.backends.sql.steps import Query
 from lockfast.core.naming import storage_key
 from lockfast.model import Claim
+from lockfast_challenge.processes import eventually
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 
@@ -25,8 +25,8 @@ def claim(claim_id: str, name: str = "door", **more: Any) -> Claim:
 
 
 @pytest.fixture
-def statements(tables) -> Statements:
-    return Statements(tables, namespace="test")
+def statements(tables) -> PostgresqlStatements:
+    return PostgresqlStatements(tables, namespace="test")
 
 
 def row(server, tables, name: str = "door") -> dict[str, object]:
@@ -80,7 +80,7 @@ def test_a_clock_behind_the_last_token_adds_one(wire, server, tables, statements
 
 @pytest.mark.parametrize("assignments", ["crowd = 1", "until = 1", "standing = 1", "id = 'b'"])
 def test_only_who_holds_alone_is_released_so(wire, server, tables, statements, assignments) -> None:
-    """With others there, the line has to move: that is the door's matter."""
+    """With others there the line has to move, and that is up to the door."""
     wire.run(statements.take_new(claim("a")))
     set_row(server, tables, assignments)
 
@@ -96,7 +96,7 @@ def test_a_hold_is_not_given_back_before_its_least_time(wire, statements) -> Non
 def test_who_joins_while_a_release_waits_for_the_row_is_seen(
     wire, server, tables, statements
 ) -> None:
-    """A release that looked at the other table would see it as it was before it waited."""
+    """A release that read the other table would see it as it was before the wait."""
     wire.run(statements.take_new(claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
@@ -136,22 +136,22 @@ def test_who_waits_for_a_row_that_is_changed_has_its_whole_ttl(
 # -- together --------------------------------------------------------------------------
 
 
-def together(wire, statements: Statements, *deeds: Deed) -> list[int | None]:
-    return statements.done(deeds, wire.run_all(statements.together(deeds)))
+def together(wire, statements: PostgresqlStatements, *operations: Operation) -> list[int | None]:
+    return statements.done(operations, wire.run_all(statements.together(operations)))
 
 
 def test_takes_releases_and_renewals_go_as_one(wire, server, tables, statements) -> None:
-    [old] = together(wire, statements, Deed(What.TAKE, claim("a", "one")))
-    [kept] = together(wire, statements, Deed(What.TAKE, claim("b", "two", ttl=30.0)))
+    [old] = together(wire, statements, Operation(OperationKind.TAKE, claim("a", "one")))
+    [kept] = together(wire, statements, Operation(OperationKind.TAKE, claim("b", "two", ttl=30.0)))
 
     done = together(
         wire,
         statements,
-        Deed(What.TAKE, claim("c", "three")),
-        Deed(What.RELEASE, claim("a", "one")),
-        Deed(What.RENEW, claim("b", "two", ttl=60.0)),
-        Deed(What.RENEW, claim("x", "unknown")),
-        Deed(What.TAKE, claim("d", "four")),
+        Operation(OperationKind.TAKE, claim("c", "three")),
+        Operation(OperationKind.RELEASE, claim("a", "one")),
+        Operation(OperationKind.RENEW, claim("b", "two", ttl=60.0)),
+        Operation(OperationKind.RENEW, claim("x", "unknown")),
+        Operation(OperationKind.TAKE, claim("d", "four")),
     )
 
     assert done[1:4] == [old, kept, None]
@@ -165,13 +165,13 @@ def test_however_small_the_table_is_many_at_once_do_not_read_all_of_it(
     wire, server, tables, statements
 ) -> None:
     """The server keeps the plan, and the table may have grown when it is used again."""
-    server.run(f"ALTER TABLE {tables.door} SET (autovacuum_enabled = off)")  # it stays young
+    server.run(f"ALTER TABLE {tables.door} SET (autovacuum_enabled = off)")  # never analysed
     names = [f"door {number}" for number in range(50)]
     seen = "SELECT seq_scan FROM pg_stat_xact_all_tables WHERE relid = $1::regclass"
-    count = Ask(seen, (tables.door,))
+    count = Query(seen, (tables.door,))
     found = []
-    for what in [What.TAKE, What.RENEW, What.RELEASE] * 4:
-        requests = statements.together([Deed(what, claim("a", one)) for one in names])
+    for what in [OperationKind.TAKE, OperationKind.RENEW, OperationKind.RELEASE] * 4:
+        requests = statements.together([Operation(what, claim("a", one)) for one in names])
         before, *_, after = wire.run_all([count, *requests, count])
         found.append(after[0][0] - before[0][0])
 
@@ -179,19 +179,29 @@ def test_however_small_the_table_is_many_at_once_do_not_read_all_of_it(
 
 
 def test_each_does_only_what_it_would_do_alone(wire, server, tables, statements) -> None:
-    """Held by others, with others in line, over, too early: none of these."""
+    """Held by others, with others in line, expired, too early: nothing is done for these."""
     names = ("held", "crowded", "over", "early")
     for name in names:
         together(
-            wire, statements, Deed(What.TAKE, claim("a", name, min_hold=60.0 * (name == "early")))
+            wire,
+            statements,
+            Operation(OperationKind.TAKE, claim("a", name, min_hold=60.0 * (name == "early"))),
         )
     set_row(server, tables, "crowd = 1", "crowded")
     set_row(server, tables, "until = 1", "over")
 
-    taken = together(wire, statements, *(Deed(What.TAKE, claim("b", one)) for one in names))
-    wrong = together(wire, statements, *(Deed(What.RELEASE, claim("b", one)) for one in names))
-    freed = together(wire, statements, *(Deed(What.RELEASE, claim("a", one)) for one in names[1:]))
-    renewed = together(wire, statements, *(Deed(What.RENEW, claim("a", one)) for one in names))
+    taken = together(
+        wire, statements, *(Operation(OperationKind.TAKE, claim("b", one)) for one in names)
+    )
+    wrong = together(
+        wire, statements, *(Operation(OperationKind.RELEASE, claim("b", one)) for one in names)
+    )
+    freed = together(
+        wire, statements, *(Operation(OperationKind.RELEASE, claim("a", one)) for one in names[1:])
+    )
+    renewed = together(
+        wire, statements, *(Operation(OperationKind.RENEW, claim("a", one)) for one in names)
+    )
 
     assert taken == wrong == [None] * 4
     assert freed == [None] * 3
@@ -200,8 +210,8 @@ def test_each_does_only_what_it_would_do_alone(wire, server, tables, statements)
 
 
 def test_a_release_leaves_nothing_of_the_releaser(wire, server, tables, statements) -> None:
-    together(wire, statements, Deed(What.TAKE, claim("a", party="saga")))
-    together(wire, statements, Deed(What.RELEASE, claim("a", party="saga")))
+    together(wire, statements, Operation(OperationKind.TAKE, claim("a", party="saga")))
+    together(wire, statements, Operation(OperationKind.RELEASE, claim("a", party="saga")))
 
     found = row(server, tables)
 
@@ -217,32 +227,38 @@ def test_a_release_leaves_nothing_of_the_releaser(wire, server, tables, statemen
 def test_a_release_of_a_name_that_is_being_swept_makes_no_ghost(
     wire, server, tables, statements
 ) -> None:
-    """It is there to be seen, and gone when the sweeper's transaction ends."""
-    together(wire, statements, Deed(What.TAKE, claim("a")))
+    """The row can still be seen, and is gone when the reaper's transaction ends."""
+    together(wire, statements, Operation(OperationKind.TAKE, claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
         other.execute(f"DELETE FROM {tables.door} WHERE key = %s", (key,))
-        gone = together(wire, statements, Deed(What.RELEASE, claim("a")))
+        gone = together(wire, statements, Operation(OperationKind.RELEASE, claim("a")))
 
-    assert gone == together(wire, statements, Deed(What.RELEASE, claim("a"))) == [None]
+    assert (
+        gone == together(wire, statements, Operation(OperationKind.RELEASE, claim("a"))) == [None]
+    )
     assert server.run(f"SELECT count(*) FROM {tables.door}") == [(0,)]
-    assert together(wire, statements, Deed(What.TAKE, claim("b"))) != [None]
+    assert together(wire, statements, Operation(OperationKind.TAKE, claim("b"))) != [None]
 
 
 def test_a_name_that_somebody_has_locked_holds_up_nobody(wire, server, tables, statements) -> None:
-    """Its own row is waited for at its door; the others' are done meanwhile."""
+    """A locked row is waited for at its door; the others are done meanwhile."""
     for name in ("taken", "kept", "idle", "other"):
-        together(wire, statements, Deed(What.TAKE, claim("a", name)))
-    together(wire, statements, *(Deed(What.RELEASE, claim("a", one)) for one in ("idle", "other")))
+        together(wire, statements, Operation(OperationKind.TAKE, claim("a", name)))
+    together(
+        wire,
+        statements,
+        *(Operation(OperationKind.RELEASE, claim("a", one)) for one in ("idle", "other")),
+    )
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {tables.door} FOR UPDATE")
         locked = together(
             wire,
             statements,
-            Deed(What.RELEASE, claim("a", "taken")),
-            Deed(What.RENEW, claim("a", "kept")),
-            Deed(What.TAKE, claim("b", "idle")),
-            Deed(What.TAKE, claim("b", "new")),
+            Operation(OperationKind.RELEASE, claim("a", "taken")),
+            Operation(OperationKind.RENEW, claim("a", "kept")),
+            Operation(OperationKind.TAKE, claim("b", "idle")),
+            Operation(OperationKind.TAKE, claim("b", "new")),
         )
 
     assert [one is not None for one in locked] == [False, False, False, True]
@@ -264,7 +280,7 @@ def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
         dice, grants = random.Random(number), 0  # noqa: S311 - the same each time
         for turn in range(15):
             chosen = dice.sample(names, 6)
-            mine = [Deed(What.TAKE, claim(f"{number}.{turn}", one)) for one in chosen]
+            mine = [Operation(OperationKind.TAKE, claim(f"{number}.{turn}", one)) for one in chosen]
             tokens = together(wires[number], statements, *mine)
             held = [one for one, token in zip(mine, tokens, strict=True) if token is not None]
             with state:
@@ -276,8 +292,8 @@ def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
                         grants += 1
                 for one in held:
                     del inside[one.claim.name]
-            back = [Deed(What.RELEASE, one.claim) for one in held]
-            while back:  # one whose row somebody else has locked has to come again
+            back = [Operation(OperationKind.RELEASE, one.claim) for one in held]
+            while back:  # a row that somebody else has locked has to be tried again
                 done = together(wires[number], statements, *back)
                 back = [one for one, token in zip(back, done, strict=True) if token is None]
         return grants

@@ -1,4 +1,4 @@
-"""Notifications reach whoever listens or waits, and the end of the connection is seen."""
+"""Notifications reach listeners and waiters, and the end of the connection is noticed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from lockfast.challenge.eventually import eventually
 from lockfast.runtime import aio as runtime_of_tasks
 from lockfast.runtime import threads as runtime_of_threads
+from lockfast_challenge.processes import eventually
 
 PATIENCE = 20.0
 
@@ -25,7 +25,7 @@ def heard() -> list[str]:
 
 @pytest.fixture
 def subscription(wire, channel, heard):
-    """Give one that is proven, in the flavour of the wire."""
+    """A proven subscription, in the flavour of the transport."""
     one = wire.subscribe(channel, heard.append)
     yield one
     wire.flavour.call(one.close)
@@ -64,13 +64,13 @@ def test_a_kick_ends_the_listening(wire, subscription) -> None:
 
 
 def test_whoever_waits_is_woken_by_what_it_hears(wire, channel, server) -> None:
-    """In threads it reads by itself; in tasks the loop does."""
+    """A waiting thread reads by itself; for tasks the loop does."""
     is_sync = wire.flavour.name == "sync"
-    made = wire.flavour.call((runtime_of_threads if is_sync else runtime_of_tasks).Event)
+    made = wire.flavour.call((runtime_of_threads if is_sync else runtime_of_tasks).WakeEvent)
     event = getattr(made, "_inner", made)
     one = wire.subscribe(channel, lambda _: event.set())
     deadline = wire.flavour.clock.now() + PATIENCE
-    waiting = wire.flavour.start(wire.flavour.call, one.attend, event, deadline=deadline)
+    waiting = wire.flavour.start(wire.flavour.call, one.wait_for_event, event, deadline=deadline)
     server.run("SELECT pg_notify(%s, 'ring')", channel)
 
     waiting.result()
@@ -80,7 +80,7 @@ def test_whoever_waits_is_woken_by_what_it_hears(wire, channel, server) -> None:
 
 
 def test_the_end_of_its_connection_is_seen(wire, server, channel, subscription) -> None:
-    """Whoever waits has to ask again: what came meanwhile was not heard."""
+    """Waiters have to ask again: what came meanwhile was not received."""
     asked = wire.flavour.start(listening, wire, subscription)
     assert server.terminate(f"strpos(query, '{channel}') > 0 AND strpos(query, 'LISTEN') > 0") == 1
 

@@ -1,4 +1,4 @@
-"""Idle names go after a day; none that is in use does, whoever comes at the same moment."""
+"""Idle names go after a day; none that is in use does, whatever happens at the same moment."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
 
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.postgresql.sweeping import PostgresqlBroom
-from lockfast.backends.sql.steps import Ask
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.postgresql.statements import PostgresqlReaper, PostgresqlStatements
+from lockfast.backends.sql.steps import Query
+from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture
 def names(wire, server, tables) -> Names:
-    statements = Statements(tables, namespace="test")
-    broom = partial(PostgresqlBroom, tables)
-    return Names(wire, statements, run=server.run, key="key", mark="$1", broom=broom)
+    statements = PostgresqlStatements(tables, namespace="test")
+    reaper = partial(PostgresqlReaper, tables)
+    return Names(wire, statements, run=server.run, key="key", mark="$1", reaper=reaper)
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def elsewhere(wire_to) -> Any:
 
 
 class TestSweeping(SweepingLaws):
-    """What it promises on every server."""
+    """The tests for every SQL server."""
 
 
 # -- at the same moment --------------------------------------------------------------------
@@ -39,7 +38,7 @@ def as_psycopg(ask: Any) -> tuple[str, list[object]]:
 
 
 def waiting_for(server: Any, pid: int) -> bool:
-    """Whether anybody waits for what this session has locked."""
+    """Whether another session waits for what this one has locked."""
     [[count]] = server.run(
         f"SELECT count(*) FROM pg_stat_activity WHERE {pid} = ANY (pg_blocking_pids(pid))"
     )
@@ -47,7 +46,7 @@ def waiting_for(server: Any, pid: int) -> bool:
 
 
 def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
-    """The broom waits for nobody: whoever came next would wait behind it."""
+    """The reaper waits for nobody: otherwise the next caller would wait behind it."""
     names.old_one()
     with server.connect() as taker, taker.transaction():
         taker.execute(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 3600}")
@@ -60,17 +59,17 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
 @pytest.mark.parametrize("how", ["take", "take_new"])
 def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, server, how) -> None:
     last = names.old_one()
-    request = PostgresqlBroom(names.tables).request()
+    request = PostgresqlReaper(names.tables).request()
     mine = claim("taker", "door")
-    with server.connect() as sweeper, sweeper.transaction():
-        pid = sweeper.info.backend_pid
-        [(_, _, gone, _)] = sweeper.execute(*as_psycopg(request)).fetchall()
+    with server.connect() as name_reaper, name_reaper.transaction():
+        pid = name_reaper.info.backend_pid
+        [(_, _, gone, _)] = name_reaper.execute(*as_psycopg(request)).fetchall()
         asked = wire.flavour.start(wire.run, getattr(names.statements, how)(mine))
         eventually(lambda: waiting_for(server, pid))
 
     answer = asked.result()
     if how == "take":
-        # Refused as for an unknown name: it is asked for once more, as a new one.
+        # Refused as for an unknown name: it is requested once more, as a new one.
         assert answer == []
         answer = wire.run(names.statements.take_new(mine))
     assert gone == 1
@@ -79,10 +78,10 @@ def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, s
 
 
 def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) -> None:
-    """What it saw when it began is not what it goes by."""
+    """It does not go by what it saw when it began."""
     names.old_one()
-    request = PostgresqlBroom(names.tables).request()
-    # Made to wait between looking and locking, where nothing else stops it for long enough.
+    request = PostgresqlReaper(names.tables).request()
+    # Made to wait between reading and locking, where nothing else stops it for long enough.
     statement = request.statement.replace(
         "SELECT seen.key FROM seen", "SELECT seen.key FROM seen, gate", 1
     ).replace(
@@ -108,7 +107,7 @@ def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, wire, server)
     names.stands("door", "buried", standing=4)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {names.tables.door} FOR UPDATE")
-        assert wire.transact(partial(PostgresqlBroom(names.tables).lines, ALL)) == 0
+        assert wire.transact(partial(PostgresqlReaper(names.tables).lines, ALL)) == 0
 
     assert names.known() == {"door"}
 
@@ -120,8 +119,8 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
     gate = "SELECT pg_advisory_xact_lock(4712)"
 
     def steps():
-        yield [Ask(gate)]
-        return (yield from PostgresqlBroom(names.tables).lines(ALL))
+        yield [Query(gate)]
+        return (yield from PostgresqlReaper(names.tables).lines(ALL))
 
     with server.connect() as other:
         other.execute("SELECT pg_advisory_lock(4712)")
@@ -137,16 +136,16 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
 def test_who_comes_while_a_dead_line_goes_begins_a_new_one(names, wire, server) -> None:
     last = names.old_one()
     names.stands("door", "buried", standing=4)
-    steps = PostgresqlBroom(names.tables).lines(ALL)
-    with server.connect() as sweeper, sweeper.transaction():
-        pid = sweeper.info.backend_pid
+    steps = PostgresqlReaper(names.tables).lines(ALL)
+    with server.connect() as name_reaper, name_reaper.transaction():
+        pid = name_reaper.info.backend_pid
         [lock] = next(steps)
-        locked = sweeper.execute(*as_psycopg(lock)).fetchall()
+        locked = name_reaper.execute(*as_psycopg(lock)).fetchall()
         take = names.statements.take_new(claim("taker", "door"))
         asked = wire.flavour.start(wire.run, take)
         eventually(lambda: waiting_for(server, pid))
         [sweep] = steps.send([locked])
-        assert sweeper.execute(*as_psycopg(sweep)).fetchall() == [(1,)]
+        assert name_reaper.execute(*as_psycopg(sweep)).fetchall() == [(1,)]
 
     [(token,)] = asked.result()
     assert token > last

@@ -1,4 +1,4 @@
-"""Requests that wait for each other go as one statement; each gets its own answer, or is told."""
+"""Requests that wait for each other go as one statement; each gets its own reply, or an error."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from going_together import (
 )
 
 from lockfast import ConfigurationError
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.sql._async import together as async_together
-from lockfast.backends.sql._sync import together as sync_together
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.postgresql.statements import PostgresqlStatements
+from lockfast.backends.sql._async import group_commit as async_together
+from lockfast.backends.sql._sync import group_commit as sync_together
 from lockfast.core.naming import storage_key
+from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture
-def statements(tables) -> Statements:
-    return Statements(tables, namespace="test")
+def statements(tables) -> PostgresqlStatements:
+    return PostgresqlStatements(tables, namespace="test")
 
 
 @pytest.fixture
@@ -41,13 +41,13 @@ def subject(wire, statements) -> Iterator[Subject]:
 
 @pytest.fixture
 def standstill(monkeypatch) -> None:
-    """Let nobody lose patience with what is under way: how many statements go is on trial."""
+    """Keep callers from giving up on the batch under way: the statements are counted."""
     for module in (async_together, sync_together):
-        monkeypatch.setattr(module, "LATE", PATIENCE)
+        monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
 
 
 class Stage:
-    """How this server is held up and broken."""
+    """How to hold up and break this server."""
 
     def __init__(self, server: Any, tables: Any, another: Callable[[], Subject]) -> None:
         self._server = server
@@ -84,7 +84,7 @@ def stage(server, tables, wire_to, statements) -> Stage:
 
 
 class TestTogether(TogetherLaws):
-    """What goes together on every server."""
+    """The tests for every SQL server."""
 
 
 # -- alone -----------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_names_that_nobody_knows_are_made_known_on_the_way(
     assert None not in [one.result(PATIENCE) for one in asked]
 
 
-# -- what goes wrong for one -----------------------------------------------------------
+# -- failures of one operation ---------------------------------------------------------
 
 
 def test_what_the_server_refuses_because_of_one_is_done_for_the_others(

@@ -1,4 +1,4 @@
-"""Of those who go together one goes away: the others get their answers, or are told."""
+"""One caller of a group commit goes away: the others get their replies, or an error."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from going_together import (
 )
 
 from lockfast import OutcomeUnknown
-from lockfast.backends.postgresql._sync.wire import PostgresqlWire
-from lockfast.backends.postgresql.addresses import address_of_url
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.sql._async import together as async_together
-from lockfast.backends.sql._async.together import AsyncTogether
-from lockfast.backends.sql._sync import together as sync_together
-from lockfast.backends.sql._sync.together import Together
-from lockfast.backends.sql.deeds import Deed, What
+from lockfast.backends.postgresql._sync.transport import PostgresqlTransport
+from lockfast.backends.postgresql.address import address_of_url
+from lockfast.backends.postgresql.statements import PostgresqlStatements
+from lockfast.backends.sql._async import group_commit as async_together
+from lockfast.backends.sql._async.group_commit import AsyncGroupCommit
+from lockfast.backends.sql._sync import group_commit as sync_together
+from lockfast.backends.sql._sync.group_commit import GroupCommit
+from lockfast.backends.sql.batch import Operation, OperationKind
 from lockfast.backends.sql.turns import Turn
-from lockfast.challenge.eventually import eventually
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture
-def statements(tables) -> Statements:
-    return Statements(tables, namespace="test")
+def statements(tables) -> PostgresqlStatements:
+    return PostgresqlStatements(tables, namespace="test")
 
 
 @pytest.fixture
 def standstill(monkeypatch) -> None:
-    """Let nobody lose patience with what is under way: how many statements go is on trial."""
+    """Keep callers from giving up on the batch under way: the statements are counted."""
     for module in (async_together, sync_together):
-        monkeypatch.setattr(module, "LATE", PATIENCE)
+        monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
 
 
 def test_a_task_that_is_alone_needs_no_other(server, statements) -> None:
-    async def main(together: AsyncTogether, clock: Clock) -> None:
+    async def main(together: AsyncGroupCommit, clock: Clock) -> None:
         made: list[Any] = []
         asyncio.get_running_loop().set_task_factory(
             lambda loop, work, **more: made.append(work) or asyncio.Task(work, loop=loop, **more)
@@ -59,21 +59,23 @@ def test_a_task_that_is_alone_needs_no_other(server, statements) -> None:
     on_a_loop(server, statements, main)
 
 
-# -- one who goes away -----------------------------------------------------------------
+# -- a caller that goes away -----------------------------------------------------------
 
 
 def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     server, tables, statements, standstill
 ) -> None:
-    """Not even the one that carries them; and who was in the queue is not carried."""
+    """Not even the task that carries them; a cancelled one in the queue is not carried."""
 
-    async def main(together: AsyncTogether, clock: Clock) -> None:
+    async def main(together: AsyncGroupCommit, clock: Clock) -> None:
         def start(name: str, within: float) -> asyncio.Task[Any]:
             taking = together.take(claim(name), deadline=clock.now() + within)
             return asyncio.ensure_future(taking)
 
         for one in (claim(one) for one in (*FIRST, *names(4))):
-            await together._in_one([Deed(What.TAKE, one)], clock.now() + PATIENCE, Turn())
+            await together._do_batch(
+                [Operation(OperationKind.TAKE, one)], clock.now() + PATIENCE, Turn()
+            )
             await together.give_back(one, deadline=clock.now() + PATIENCE)
         with locked_out(server, tables):
             first = [start(one, PATIENCE) for one in FIRST]
@@ -90,7 +92,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
 
         assert None not in await asyncio.gather(*waiting)
         assert carrier.cancelled()
-        # Whether it was done is not known to the one that was cancelled: it was.
+        # The cancelled task does not know whether it was done: it was.
         assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
 
     on_a_loop(server, statements, main)
@@ -99,7 +101,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
 def test_closing_ends_what_is_under_way_and_tells_those_who_wait(
     server, tables, statements, standstill
 ) -> None:
-    async def main(together: AsyncTogether, clock: Clock) -> None:
+    async def main(together: AsyncGroupCommit, clock: Clock) -> None:
         def start(name: str) -> asyncio.Task[Any]:
             return asyncio.ensure_future(together.take(claim(name), deadline=clock.now() + 9.0))
 
@@ -128,8 +130,8 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(
 ) -> None:
     clock = Clock()
     address = address_of_url(server.url(), where="here", options={})
-    wire = PostgresqlWire(address, clock=clock)
-    together = Together(wire, statements, clock=clock)
+    wire = PostgresqlTransport(address, clock=clock)
+    together = GroupCommit(wire, statements, clock=clock)
     with ThreadPoolExecutor(4) as pool:
         with locked_out(server, tables):
             asked = [

@@ -1,4 +1,4 @@
-"""What a URL leaves to libpq comes through: TLS, Unix sockets, the environment, service files."""
+"""What a URL leaves to libpq works: TLS, Unix sockets, the environment, service files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 
 from lockfast import ConfigurationError
-from lockfast.challenge.servers.certificates import certificates, copied_for
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast_challenge.servers.certificates import certificates, copied_for
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 IS_TLS = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 USER = "SELECT current_user::text, current_setting('application_name')"
 
-# TLS alone is let in over TCP, and only with the password by one of its users.
+# Over TCP only TLS is accepted, and from one of the users only with its password.
 ACCESS = """
 local all all trust
 hostssl all guest 127.0.0.1/32 scram-sha-256
@@ -46,7 +46,7 @@ def test_tls_options_may_stand_in_the_url(wire_to, guarded):
 
 
 def test_a_certificate_of_another_host_is_refused(wire_to, guarded):
-    """It is for 127.0.0.1; by a name of this machine it is a stranger's."""
+    """It is for 127.0.0.1, and not for a name of this machine."""
     url = guarded.url().replace("127.0.0.1", "localhost")
     wire = wire_to(url, sslmode="verify-full", sslrootcert=certificates().authority)
 

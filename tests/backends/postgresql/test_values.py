@@ -1,4 +1,4 @@
-"""What the values of a statement look like on their way to the server."""
+"""How the values of a statement are encoded for the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 import pytest
 
-from lockfast.backends.postgresql.values import BINARY, TEXT, encoded
+from lockfast.backends.postgresql.exchange import BINARY, TEXT, encoded
 
 
 class Number(IntEnum):

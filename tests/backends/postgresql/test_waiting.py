@@ -1,4 +1,4 @@
-"""What waiting costs the server, and what it costs where nothing is pushed."""
+"""What waiting costs the server, also where no wakeup is pushed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fault_scene import new_name
 from servers.pgbouncer import PgBouncer
 
 from lockfast import LockError
-from lockfast.backends.postgresql.subscription import aio as subscription_of_tasks
-from lockfast.backends.postgresql.subscription import threads as subscription_of_threads
-from lockfast.backends.sql._async import inbox as async_inbox
-from lockfast.backends.sql._sync import inbox as sync_inbox
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.backends.postgresql import connection_aio as subscription_of_tasks
+from lockfast.backends.postgresql import connection_threads as subscription_of_threads
+from lockfast.backends.sql._async import waiting as async_inbox
+from lockfast.backends.sql._sync import waiting as sync_inbox
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 LONG = 11.0
 ENDLESS = 600.0
@@ -25,7 +25,7 @@ ENDLESS = 600.0
 
 @pytest.fixture(scope="module")
 def writing_down():
-    """A server that writes down every statement, and who sent it."""
+    """A server that logs every statement, and who sent it."""
     settings = {"log_statement": "all", "log_line_prefix": "%u "}
     with PostgresqlServer(settings=settings) as one:
         one.run("CREATE ROLE waiter LOGIN SUPERUSER")
@@ -33,13 +33,13 @@ def writing_down():
 
 
 def asked(server: PostgresqlServer) -> int:
-    """Return how many statements a user of the name `waiter` has sent so far."""
+    """Return how many statements a user named `waiter` has sent so far."""
     text = (server.directory / "log").read_text(errors="replace")
     return len(re.findall(r"^waiter LOG:  (?:statement|execute)", text, re.MULTILINE))
 
 
 def test_a_waiting_client_looks_once_in_five_seconds(flavour, writing_down):
-    """However many of its claims wait, at one name or at several; counted by the server."""
+    """However many of its claims wait, for one name or for several; counted by the server."""
     names = [new_name() for _ in range(3)]
     holders = flavour.locks(writing_down.url())
     held = [holders.lock(name).acquire() for name in names]
@@ -58,14 +58,14 @@ def test_a_waiting_client_looks_once_in_five_seconds(flavour, writing_down):
 
 
 def grows(server: PostgresqlServer) -> bool:
-    """Whether more is sent within a moment: they all ask once more when they listen."""
+    """Whether more is sent within a moment: all claims ask once more when they listen."""
     before = asked(server)
     time.sleep(0.5)
     return asked(server) > before
 
 
 def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, outliving, caplog):
-    """And the lock is handed over all the same, again and again."""
+    """The lock is handed over all the same, again and again."""
     pooler = outliving.enter_context(PgBouncer(server))
     holders, locks = flavour.locks(pooler.url()), flavour.locks(pooler.url())
     with caplog.at_level(logging.WARNING, logger="lockfast"):
@@ -83,11 +83,11 @@ def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, o
 def test_closing_does_not_wait_for_a_proof_that_does_not_come(
     flavour, server, outliving, monkeypatch
 ):
-    """Behind a pooler none comes, and it would be waited for."""
+    """Behind a pooler none comes, and closing would wait for it."""
     for module in (subscription_of_tasks, subscription_of_threads):
-        monkeypatch.setattr(module, "PROVEN_WITHIN", ENDLESS)
+        monkeypatch.setattr(module, "PROOF_TIMEOUT_SECONDS", ENDLESS)
     for module in (async_inbox, sync_inbox):
-        monkeypatch.setattr(module, "OPENING", ENDLESS)
+        monkeypatch.setattr(module, "SUBSCRIBE_TIMEOUT_SECONDS", ENDLESS)
     pooler = outliving.enter_context(PgBouncer(server))
     name = new_name()
     flavour.locks(pooler.url()).lock(name).acquire()

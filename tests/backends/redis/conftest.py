@@ -1,4 +1,4 @@
-"""What the tests of Redis share."""
+"""Fixtures shared by the Redis tests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from backends.redis.scripted import Scripted
 from servers.redis import shared_server
 from servers.redis_cluster import shared_cluster
 
-from lockfast.challenge.servers.redis_cluster import ClusterServers
+from lockfast_challenge.servers.redis_cluster import ClusterServers
 
 
 @pytest.fixture
 def scripted() -> Iterator[Scripted]:
-    """The scripts on a server that is empty, by a clock that the test sets."""
+    """The scripts on an empty server, with a clock that the test sets."""
     store = Scripted()
     yield store
     store.close()
@@ -22,7 +22,7 @@ def scripted() -> Iterator[Scripted]:
 
 @pytest.fixture
 def cluster() -> ClusterServers:
-    """Three masters with a replica each, all well when the test begins."""
+    """Three masters with one replica each, all healthy when the test begins."""
     found = shared_cluster()
     found.heal()
     return found
@@ -30,9 +30,9 @@ def cluster() -> ClusterServers:
 
 @pytest.fixture
 def masters_stay(cluster: ClusterServers) -> Iterator[None]:
-    """Let no replica take over from a master that stands still for a moment.
+    """Keep replicas from taking over from a master that pauses for a moment.
 
-    Unlike with a longer node timeout, what changes is told to all nodes as soon as ever.
+    Unlike with a longer node timeout, changes still reach all nodes as fast as ever.
     """
     for one in cluster.servers:
         cluster.ask(one, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
@@ -43,7 +43,7 @@ def masters_stay(cluster: ClusterServers) -> Iterator[None]:
 
 @pytest.fixture
 def url() -> str:
-    """The URL of a server that is empty."""
+    """The URL of an empty server."""
     server = shared_server()
     with server.client() as client:
         client.flushall()

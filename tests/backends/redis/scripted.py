@@ -1,4 +1,4 @@
-"""The scripts on a real server, by a clock that the test sets."""
+"""The scripts on a real server, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import re
 
 from servers.redis import shared_server
 
-from lockfast.backends.redis import answers, requests
-from lockfast.backends.redis.connection.threads import Wire
-from lockfast.backends.redis.resp import Refusal, packed
+from lockfast.backends.redis import replies, requests
+from lockfast.backends.redis.connection_threads import RedisTransport
+from lockfast.backends.redis.resp import ErrorReply, packed
 from lockfast.backends.redis.scripts import redis_script
 from lockfast.model import Claim, Grant, Held, Renewal
 from lockfast.runtime.clock import Clock
 
 NAME = "door{1}"
 START = 4_000_000_000
-"""Ahead of the server's own clock, which still decides when a key is thrown away."""
+"""Ahead of the server's own clock, which still decides when a key expires."""
 
 
 class Scripted:
-    """The scripts on a real server, by a clock that the test sets."""
+    """The scripts on a real server, with a clock that the test sets."""
 
     def __init__(self) -> None:
         server = shared_server()
-        self.wire = Wire.from_url(server.url, options={}, clock=Clock(), where=server.url)
+        self.wire = RedisTransport.from_url(server.url, options={}, clock=Clock(), where=server.url)
         self.wire.ask(packed(b"FLUSHALL"), deadline=Clock().now() + 5)
-        self.keys = requests.Keys("test")
+        self.keys = requests.RedisKeys("test")
         self.now = float(START)
         self.patience = 10**15
         self._shas: dict[str, bytes] = {}
@@ -49,14 +49,14 @@ class Scripted:
         self.ask("HSET", "now", "s", us // 1_000_000, "us", us % 1_000_000)
         sha = redis_script(verb).sha
         mine = [one.replace(sha, self._shas[verb]) for one in asked]
-        replies = self.wire.ask_all(mine, deadline=Clock().now() + 5)
-        refused = [one.text for one in replies if isinstance(one, Refusal)]
+        replies = self.wire.send_all(mine, deadline=Clock().now() + 5)
+        refused = [one.text for one in replies if isinstance(one, ErrorReply)]
         assert not refused, refused
         return replies
 
     def prepare(self, *names: str) -> None:
         for verb in names:
-            # A client's silence is no matter of the door's rules, and tested by itself.
+            # A client's silence is not part of the door's rules, and has tests of its own.
             patient = b"PATIENCE, OVERDUE = %d, %d" % (self.patience, self.patience - 4_500_000)
             self.patch(verb, b"PATIENCE, OVERDUE = 7000000, 2500000", patient)
 
@@ -75,11 +75,13 @@ class Scripted:
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             return f"capacity {reply[1]}"
-        in_line = answers.in_line(reply)
+        in_line = replies.in_line(reply)
         return Held(in_line.holders, in_line.number, in_line.ends_in)
 
     def renew(self, claim: Claim) -> Renewal:
-        return requests.RENEWALS[self.run("renew", requests.renew(self.keys.of(claim.name), claim))]
+        return requests.RENEWAL_REPLIES[
+            self.run("renew", requests.renew(self.keys.of(claim.name), claim))
+        ]
 
     def release(self, claim: Claim, *, tombstone: bool) -> bool:
         request = requests.release(self.keys.of(claim.name), claim, tombstone=tombstone)
@@ -92,27 +94,27 @@ class Scripted:
     def break_(self) -> list[int]:
         reply = self.run("break", requests.break_(self.keys.of(NAME), 0, token=None, owner=None))
         assert reply[1] == -1
-        return sorted(one.token or 0 for one in answers.holders(reply[2:], reply[0]))
+        return sorted(one.token or 0 for one in replies.holders(reply[2:], reply[0]))
 
-    def beat(self, client: str) -> answers.Beat:
-        request = requests.beat([(self.keys.of(NAME), client)], "inbox")
-        [beat] = answers.beats(self.run("beat", request), number=1)
+    def beat(self, client: str) -> replies.HeartbeatReply:
+        request = requests.heartbeat([(self.keys.of(NAME), client)], "inbox")
+        [beat] = replies.heartbeat_replies(self.run("beat", request), number=1)
         return beat
 
     def inspect(self) -> None:
         self.run("inspect", requests.inspect(self.keys.of(NAME), requests.Cursor()))
 
     def scripts_run(self) -> int:
-        """Return how many calls of scripts the server has run."""
+        """Return how many script calls the server has run."""
         found = re.search(rb"cmdstat_evalsha:calls=(\d+)", self.ask("INFO", "commandstats"))
         return int(found[1]) if found else 0
 
     def worked(self) -> float:
-        """Return the seconds that the server's thread has worked; waiting is not counted."""
+        """Return the CPU seconds of the server's main thread; waiting is not counted."""
         text = self.ask("INFO", "cpu")
         return sum(map(float, re.findall(rb"used_cpu_\w+_main_thread:([\d.]+)", text)))
 
-    # -- looking behind the door ----------------------------------------------------------
+    # -- the stored records -----------------------------------------------------------------
 
     def records(self) -> dict[bytes, bytes]:
         fields = self.ask("HGETALL", self.keys.door(NAME))

@@ -1,4 +1,4 @@
-"""All Sentinels are asked at once: one that is silent costs its own time, once."""
+"""All Sentinels are asked at once: a silent one costs its own timeout, once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.redis._async.sentinel import AsyncSentinelWire
-from lockfast.backends.redis._sync.sentinel import SentinelWire
-from lockfast.backends.redis.addresses import Address
-from lockfast.backends.redis.connection import aio, threads
-from lockfast.backends.redis.routing import Endpoint
+from lockfast.backends.redis import connection_aio, connection_threads
+from lockfast.backends.redis._async.sentinel import AsyncSentinelTransport
+from lockfast.backends.redis._sync.sentinel import SentinelTransport
+from lockfast.backends.redis.address import Address
+from lockfast.core.descriptor import Endpoint
 from lockfast.runtime.clock import Clock
 
 SENTINELS = tuple(Endpoint("127.0.0.1", port) for port in (1, 2, 3))
 PATIENCE = 10.0
-"""Whoever is not there by then is not asked at the same time."""
+"""Timeout within which all Sentinels must be asked, in seconds."""
 
 PLACE = Address("here", "sentinel", {}, endpoints=SENTINELS, service="mymaster")
 
 
 @pytest.fixture
-def wire(monkeypatch) -> SentinelWire:
-    """Give a way by three Sentinels who answer only when all of them are asked."""
+def wire(monkeypatch) -> SentinelTransport:
+    """A transport with three Sentinels that answer only once all of them are asked."""
     together = threading.Barrier(3)
 
     def answer(*_: object) -> dict[str, Any]:
@@ -32,8 +32,8 @@ def wire(monkeypatch) -> SentinelWire:
         return {}
 
     monkeypatch.setattr("lockfast.backends.redis._sync.sentinel._masters", answer)
-    kind = threads.kind_of_connection(tls=False, is_socket=False)
-    return SentinelWire(PLACE, kind=kind, options={}, clock=Clock())
+    kind = connection_threads.driver_connection_class(tls=False, is_socket=False)
+    return SentinelTransport(PLACE, kind=kind, options={}, clock=Clock())
 
 
 def test_all_sentinels_are_asked_at_once_for_a_diagnosis(wire):
@@ -41,8 +41,8 @@ def test_all_sentinels_are_asked_at_once_for_a_diagnosis(wire):
 
 
 def test_all_sentinels_are_asked_at_once_before_a_request(wire):
-    """One that is silent costs its own time, and not as often as there are others."""
-    wire._look_again()
+    """A silent one costs its own timeout, and not one for each of the others."""
+    wire._poll_sentinels()
 
     assert set(wire._watchers) == set(SENTINELS)
 
@@ -60,8 +60,8 @@ def test_all_sentinels_are_asked_at_once_in_asyncio(monkeypatch):
             return {}
 
         monkeypatch.setattr("lockfast.backends.redis._async.sentinel._masters", answer)
-        kind = aio.kind_of_connection(tls=False, is_socket=False)
-        wire = AsyncSentinelWire(PLACE, kind=kind, options={}, clock=Clock())
+        kind = connection_aio.driver_connection_class(tls=False, is_socket=False)
+        wire = AsyncSentinelTransport(PLACE, kind=kind, options={}, clock=Clock())
         async with asyncio.timeout(PATIENCE):
             found = await wire.views(deadline=Clock().now() + PATIENCE)
         assert found == {one: {} for one in SENTINELS}
@@ -70,7 +70,7 @@ def test_all_sentinels_are_asked_at_once_in_asyncio(monkeypatch):
 
 
 def test_a_look_that_fails_does_not_fail_the_request_that_made_it(wire, monkeypatch):
-    """Whatever the driver makes of what it is given there is no word of a Sentinel."""
+    """An error that the driver raises is not an answer from a Sentinel."""
 
     def fail(*_: object) -> None:
         raise NotImplementedError

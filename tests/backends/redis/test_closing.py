@@ -10,7 +10,7 @@ from lockfast import AsyncLocks, LockError
 
 
 class SilentServer:
-    """Takes connections, and answers nothing."""
+    """Accepts connections and answers nothing."""
 
     def __init__(self) -> None:
         self.met = asyncio.Event()
@@ -19,14 +19,14 @@ class SilentServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.served.append(asyncio.current_task())
         self.met.set()
-        await reader.read()  # whatever it is told, until the other one goes
+        await reader.read()  # whatever arrives, until the client disconnects
         writer.close()
         await writer.wait_closed()
 
 
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
 def test_who_waits_for_the_connection_is_told_and_not_cancelled(scheme):
-    """A cancellation that nobody asked for would end more than the acquire. Nothing stays open."""
+    """An unrequested cancellation would end more than the acquire. Nothing stays open."""
 
     async def run() -> None:
         silent = SilentServer()

@@ -1,4 +1,4 @@
-"""When the background of a client that waits is woken, in virtual time and without a server."""
+"""When a waiting client's background task is woken, in virtual time and without a server."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from backends.redis.scripted import claim
 from virtual import virtual_clock
 
-from lockfast.backends.redis import answers, requests
-from lockfast.backends.redis._async.inbox import AsyncInbox
+from lockfast.backends.redis import replies, requests
+from lockfast.backends.redis._async.waiting import AsyncRedisInbox
 from lockfast.testing import run_in_virtual_time
 
 
 class Heard:
-    """A subscription that nothing is heard by; it counts who wakes the background."""
+    """A subscription that receives nothing; it counts how often the background task is woken."""
 
     kicks = 0
 
@@ -34,16 +34,16 @@ class Heard:
         self.kicks += 1
         self._kicked.set()
 
-    async def attend(self, event: Any, *, deadline: float) -> None:
+    async def wait_for_event(self, event: Any, *, deadline: float) -> None:
         await event.wait(deadline - virtual_clock().now())
 
-    def nudge(self) -> None: ...
+    def wake_to_check(self) -> None: ...
 
     async def close(self) -> None: ...
 
 
 class Wire:
-    """The way to a server that says of each name in a heartbeat that all is well."""
+    """A transport to a server that answers every name in a heartbeat with "all is well"."""
 
     is_sharded = False
 
@@ -54,22 +54,22 @@ class Wire:
     async def subscribe(self, *_: object, **__: object) -> Heard:
         return self.subscription
 
-    async def ask_all(self, asked: list[bytes], *, deadline: float) -> list[list[int]]:
+    async def send_all(self, asked: list[bytes], *, deadline: float) -> list[list[int]]:
         del deadline
         self.beats += len(asked)
         return [[1, -1, 0] for _ in asked]
 
 
-def joined(ends_in: float) -> answers.InLine:
-    return answers.InLine(1, 1, 1, ends_in, (), ())
+def joined(ends_in: float) -> replies.JoinedLine:
+    return replies.JoinedLine(1, 1, 1, ends_in, (), ())
 
 
 def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
-    """In a hand-over among many, waking it cost each client more than the hand-over itself."""
+    """In a hand-over among many clients, waking it cost each more than the hand-over itself."""
 
     async def main() -> None:
         wire: Any = Wire()
-        inbox = AsyncInbox(wire, requests.Keys("test"), virtual_clock())
+        inbox = AsyncRedisInbox(wire, requests.RedisKeys("test"), virtual_clock())
 
         def stands(number: int, *, ends_in: float) -> int:
             one = claim(number)
@@ -94,7 +94,7 @@ def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
 def test_a_line_that_was_joined_without_waking_anybody_is_spoken_of_in_time():
     async def main() -> None:
         wire: Any = Wire()
-        inbox = AsyncInbox(wire, requests.Keys("test"), virtual_clock())
+        inbox = AsyncRedisInbox(wire, requests.RedisKeys("test"), virtual_clock())
         inbox.stands(claim(0), joined(60.0), inbox=inbox.name, asked_at=0.0)
         waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
         await asyncio.sleep(1.0)

@@ -1,7 +1,8 @@
-"""An interrupt in a sync program, at every point where Python lets one in.
+"""An interrupt in a sync program, at every point where Python allows one.
 
-That is at the beginning of a function and after each call. So a profiler raises there, in the
-modules that carry a wait on Redis, at the first such point, then at the second, and so on.
+Those points are the start of a function and the return from each call. So a profiler raises there,
+in the modules that a wait on Redis runs through: at the first such point, then at the second, and
+so on.
 """
 
 from __future__ import annotations
@@ -16,20 +17,17 @@ import pytest
 
 import lockfast
 from lockfast import AcquireTimeout, Lease, Locks
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 HOME = Path(lockfast.__file__).parent
 TOUCHED = {
     str(HOME / one)
     for one in (
-        "backends/redis/subscription/threads.py",
-        "runtime/reading.py",
-        "runtime/blocking.py",
-        "backends/redis/connection/threads.py",
-        "backends/wires/threads.py",
-        "backends/redis/_sync/inbox.py",
-        "backends/redis/_sync/heartbeats.py",
-        "_sync/wakeups.py",
+        "backends/redis/connection_threads.py",
+        "backends/waiting/listener_threads.py",
+        "backends/network/connection_threads.py",
+        "backends/redis/_sync/waiting.py",
+        "backends/waiting/_sync/wakeups.py",
     )
 }
 
@@ -37,15 +35,15 @@ TOUCHED = {
 BRIEFLY = 0.03
 
 POINTS = 20
-"""At least so many there are; a busy machine may pass through fewer before the time is up."""
+"""A lower bound for the number of points; a busy machine passes fewer before the time is up."""
 
 
 class Interrupted(BaseException):
-    """As KeyboardInterrupt, but nobody else's."""
+    """Like KeyboardInterrupt, but raised by nothing else."""
 
 
 class InterruptAt:
-    """Raises at one point of what this thread does in those modules."""
+    """Raises at one point of this thread's work in those modules."""
 
     def __init__(self, number: int) -> None:
         self._left = number
@@ -62,7 +60,7 @@ class InterruptAt:
         if event not in ("call", "c_return") or frame.f_code.co_filename not in TOUCHED:
             return
         if frame.f_code.co_name == "__del__":
-            return  # Python lets nothing out of it
+            return  # Python ignores exceptions there
         self._left -= 1
         if self._left == 0:
             self.struck = True
@@ -90,7 +88,7 @@ def close_in_time(one: Locks) -> None:
 
 
 def is_woken(locks: Locks, url: str) -> bool:
-    """Whether a release wakes who waits through this client."""
+    """Whether a release wakes a waiter of this client."""
     with Locks(url) as others:
         lease = others.lock("another").acquire()
         got: list[Lease] = []
@@ -103,7 +101,7 @@ def is_woken(locks: Locks, url: str) -> bool:
 
 
 def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
-    """The next one is woken by its message, and the client can be closed."""
+    """The next waiter is woken by its message, and the client can be closed."""
     holders, locks = Locks(url), Locks(url)
     points = 0
 
@@ -122,7 +120,7 @@ def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
             eventually(lambda: inbox._subscription is not None)
             assert inbox._subscription._reader is not threading.current_thread()
             assert threading.current_thread() not in inbox._subscription._attending
-            assert len(inbox_threads()) <= 2  # one that is broken may still be leaving
+            assert len(inbox_threads()) <= 2  # a broken one may still be ending
 
     assert is_woken(locks, url)
     close_in_time(locks)
@@ -131,7 +129,7 @@ def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
 
 
 def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
-    """Wherever it is struck."""
+    """Wherever the interrupt strikes."""
     with Locks(url) as holders, holders.lock("door"):
         points, was_struck = 0, True
         while was_struck:
@@ -153,7 +151,7 @@ def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
 
 
 def test_an_interrupted_beginning_leaves_one_background(url):
-    """Also where the thread was begun, and whoever began it never heard of it."""
+    """Even if the thread was started and its starter never learned of it."""
     with Locks(url) as holders, holders.lock("door"):
         points, was_struck = 0, True
         while was_struck:

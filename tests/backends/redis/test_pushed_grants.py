@@ -1,4 +1,4 @@
-"""A message that a claim was admitted is enough, however late or in what order it comes."""
+"""The message that a claim was admitted is enough, however late or out of order it comes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lockfast.backends.redis import requests
 from lockfast.backends.redis._sync.backend import RedisBackend
 from lockfast.backends.redis.resp import Reply
 from lockfast.backends.redis.scripts import redis_script
-from lockfast.core.door import WINDOW
-from lockfast.core.trust import trusted_until
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
+from lockfast.core.renewal import trusted_until
 from lockfast.errors import OutcomeUnknown
 from lockfast.model import Claim, Grant
 from lockfast.testing import ManualClock
@@ -23,7 +23,7 @@ INBOX = "test:inbox:"
 
 
 class Shelved(Scripted):
-    """The scripts by the test's clock; their messages are kept, to be delivered by the test."""
+    """The scripts by the test's clock; their messages are stored, and the test delivers them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Shelved(Scripted):
 
 
 class InsteadOfWire:
-    """Lets the backend's requests run by the test's clock."""
+    """A transport that runs the backend's requests by the test's clock."""
 
     is_sharded = False
 
@@ -58,23 +58,22 @@ class InsteadOfWire:
         self._store = store
         self.is_cut = False
 
-    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
-        del ahead
-        [reply] = self.ask_all([request], deadline=deadline)
+    def ask(self, request: bytes, *, deadline: float) -> Reply:
+        [reply] = self.send_all([request], deadline=deadline)
         return reply
 
-    def ask_all(self, asked: list[bytes], *, deadline: float) -> list[Reply]:
+    def send_all(self, asked: list[bytes], *, deadline: float) -> list[Reply]:
         del deadline
         if self.is_cut:
             raise OutcomeUnknown("cut")
         self._store.asked += len(asked)
         sha = asked[0].split(b"\r\n", 5)[4]
-        verb = next(one for one in requests.VERBS if redis_script(one).sha == sha)
+        verb = next(one for one in requests.SCRIPT_VERBS if redis_script(one).sha == sha)
         return self._store.run_all(verb, asked)
 
 
 class Waiter:
-    """One claim after the other, by the shipped backend and inbox."""
+    """One claim after another, through the shipped backend and inbox."""
 
     def __init__(self, store: Shelved, number: int, *, client: str = "") -> None:
         self.store = store
@@ -95,7 +94,7 @@ class Waiter:
         return self.grant is not None and now < self.until
 
     def ask(self) -> bool:
-        """Ask, unless a message has granted already; true if that was so."""
+        """Ask, unless a message has already granted the claim; true if one has."""
         now = self.store.clock.now()
         before = self.store.asked
         answer = self.store.backend.try_acquire(self.claim, deadline=now + 1)
@@ -131,9 +130,9 @@ def store():
 
 
 class Walk:
-    """Claims that ask, hold, freeze and come back, and a shelf of messages on their way.
+    """Claims that ask, hold, freeze and come back, and a shelf of undelivered messages.
 
-    They are of two clients, so that a client whose claim has gone still waits with another.
+    They belong to two clients, so that a client whose claim is gone still waits with another.
     """
 
     def __init__(self, store: Shelved, chance: random.Random) -> None:
@@ -154,8 +153,8 @@ class Walk:
         if one.trusts(now):
             self.chance.choice((one.release, one.release, one.renew))()
         elif one.grant is not None:
-            one.renew_claim()  # its time is over: the holder was told
-        elif not one.waits or self.chance.random() < 0.8:  # else it is frozen
+            one.renew_claim()  # its time is over: the holder was notified
+        elif not one.waits or self.chance.random() < 0.8:  # otherwise it is frozen
             self.ask(one)
 
     def ask(self, one: Waiter) -> None:
@@ -163,8 +162,8 @@ class Walk:
             return
         self.counts["pushed"] += 1
         if one.grant.token in self.broken:
-            # Law 2: a holder that was broken may run on until it asks, and one that has asked
-            # since is not a holder.
+            # Law 2: a holder that was broken may run on until it asks; if it has asked since, it is
+            # no longer a holder.
             assert one.answered_at <= self.broken[one.grant.token]
             one.renew_claim()
 
@@ -173,7 +172,7 @@ class Walk:
             message = self.chance.choice(self.shelf)
             if self.chance.random() < 0.7:
                 self.shelf.remove(message)
-            self.store.backend._inbox._hear(message)
+            self.store.backend._inbox._on_message(message)
 
     def let_time_pass(self) -> None:
         self.store.pass_time(self.chance.choice((0.01, 0.1, 0.1, 0.5, 1.0, 2.6, 4.0)))
@@ -204,10 +203,10 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_who_trusts_a_message_is_inside(seed: int, store: Shelved) -> None:
-    """Whoever trusts one holds the place, and no two of them trust.
+    """A claim that trusts a message is inside, and no two claims trust at the same time.
 
-    Clients freeze past their windows, are turned away and come back; operators break what
-    is held or was only admitted; messages come late, twice, and in any order.
+    Clients freeze past their windows, are turned away and come back; operators break what is held
+    or only admitted; messages arrive late, twice, and in any order.
     """
     walk = Walk(store, random.Random(seed))  # noqa: S311
 
@@ -220,17 +219,17 @@ def test_who_trusts_a_message_is_inside(seed: int, store: Shelved) -> None:
 
 
 def test_a_message_of_an_earlier_admission_is_not_trusted(store: Shelved) -> None:
-    """Admitted, frozen past the window, turned away, back in line: the old ring comes then."""
+    """Admitted, frozen past the window, turned away, back in line: the old wakeup comes then."""
     holder, waiter = Waiter(store, 1), Waiter(store, 2)
     holder.ask()
     waiter.ask()
     holder.release()
     [old] = store.messages()
-    store.pass_time(WINDOW + 1)
+    store.pass_time(ADMISSION_WINDOW_SECONDS + 1)
     holder.ask()
     waiter.ask()
 
-    store.backend._inbox._hear(old)
+    store.backend._inbox._on_message(old)
     waiter.ask()
 
     assert holder.grant is not None
@@ -238,7 +237,7 @@ def test_a_message_of_an_earlier_admission_is_not_trusted(store: Shelved) -> Non
 
 
 def test_a_message_of_an_admission_that_was_broken_is_not_trusted(store: Shelved) -> None:
-    """Admitted, broken, back in line while others of its client wait: the old ring comes then."""
+    """Admitted, broken, back in line with its client's other claims: the old wakeup comes then."""
     holder, *waiters = (Waiter(store, n, client="one") for n in range(1, 5))
     for one in (holder, *waiters):
         one.ask()
@@ -247,14 +246,14 @@ def test_a_message_of_an_admission_that_was_broken_is_not_trusted(store: Shelved
     store.backend.break_(NAME, deadline=store.clock.now() + 1)
     waiters[0].ask()
 
-    store.backend._inbox._hear(old)
+    store.backend._inbox._on_message(old)
     waiters[0].ask()
 
     assert waiters[0].grant is None
 
 
 def pushed(store: Shelved, *, after: float, **options: Any) -> Waiter:
-    """Return one who waits, and is told after so long that it was admitted."""
+    """Return a waiter that is notified of its admission `after` seconds into its wait."""
     holder, waiter = Waiter(store, 1), Waiter(store, 2)
     waiter.claim = claim(7, client="client2", **options)
     holder.ask()
@@ -262,7 +261,7 @@ def pushed(store: Shelved, *, after: float, **options: Any) -> Waiter:
     store.pass_time(after)
     holder.release()
     [message] = store.messages()
-    store.backend._inbox._hear(message)
+    store.backend._inbox._on_message(message)
     return waiter
 
 
@@ -271,11 +270,11 @@ def pushed(store: Shelved, *, after: float, **options: Any) -> Waiter:
 def test_a_message_near_the_end_of_its_window_is_asked_about(
     store: Shelved, ttl: float, part: float
 ) -> None:
-    """What little is left would not do for the renewal that must come first.
+    """Too little time is left for the renewal that must come first.
 
-    A ttl that is shorter than the window is all that the message is good for.
+    A message is good for the ttl at most, if that is shorter than the window.
     """
-    waiter = pushed(store, after=part * min(ttl, WINDOW), ttl=ttl)
+    waiter = pushed(store, after=part * min(ttl, ADMISSION_WINDOW_SECONDS), ttl=ttl)
 
     was_pushed = waiter.ask()
 
@@ -286,20 +285,20 @@ def test_a_message_near_the_end_of_its_window_is_asked_about(
 
 @pytest.mark.parametrize("ttl", [10.0, 1.0], ids="ttl {}".format)
 def test_a_message_that_comes_soon_is_enough(store: Shelved, ttl: float) -> None:
-    """And it is trusted no longer than a ttl, if that is shorter than the window."""
-    waiter = pushed(store, after=0.45 * min(ttl, WINDOW), ttl=ttl)
+    """It is trusted for the ttl at most, if that is shorter than the window."""
+    waiter = pushed(store, after=0.45 * min(ttl, ADMISSION_WINDOW_SECONDS), ttl=ttl)
 
     was_pushed = waiter.ask()
 
     assert was_pushed
     assert waiter.grant is not None
     assert waiter.grant.window is not None
-    assert waiter.grant.window.seconds == min(ttl, WINDOW)
+    assert waiter.grant.window.seconds == min(ttl, ADMISSION_WINDOW_SECONDS)
 
 
 def test_a_question_that_is_not_answered_leaves_the_claim_where_it_was(store: Shelved) -> None:
-    """Its inbox goes on to hear for it, until the store has said otherwise."""
-    waiter = pushed(store, after=0.9 * WINDOW)
+    """The inbox keeps listening for it until the store says otherwise."""
+    waiter = pushed(store, after=0.9 * ADMISSION_WINDOW_SECONDS)
     inbox, wire = store.backend._inbox, store.backend._wire
 
     wire.is_cut = True  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ import pytest
 from backends.redis.scripted import NAME, Scripted, claim
 
 from lockfast.backends.redis import requests
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 from lockfast.model import ALL, Grant
 
 RUNS = 12
@@ -17,18 +17,18 @@ RUNS = 12
 
 @pytest.fixture
 def slow_each_time(scripted: Scripted):
-    """Say which calls of a row took a millisecond or more, however often it was repeated.
+    """Find the calls of a sequence that take a millisecond or more in every run of it.
 
-    The server's own log counts the time in which it had to wait for a processor, too; so
-    on a busy machine even a lone HSET is there. A script that walks is slow each time, at
-    the same call; one that was interrupted is not.
+    The server's own log includes the time spent waiting for a processor, so on a busy machine even
+    a lone HSET appears in it. A script that walks is slow in every run, at the same call; one that
+    was interrupted is not.
     """
     scripted.ask("CONFIG", "SET", "slowlog-log-slower-than", 1000, "slowlog-max-len", 50_000)
 
     def measured(act, *, calls: int, is_dear=lambda: False) -> set[tuple[bytes, ...]]:
         found: set[tuple[bytes, ...]] | None = None
         for _ in range(RUNS):
-            scripted.ask("DEL", *(scripted.key(one) for one in requests.KEYS))
+            scripted.ask("DEL", *(scripted.key(one) for one in requests.DOOR_KEYS))
             scripted.ask("SLOWLOG", "RESET")
             before = scripted.scripts_run()
             act()
@@ -46,7 +46,7 @@ def slow_each_time(scripted: Scripted):
 def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
     """With up to 10,000 waiters on one name no call of any verb takes a millisecond.
 
-    Nor does joining cost more behind ten thousand than behind a few.
+    Nor does joining behind ten thousand cost more than joining behind a few.
     """
     scripted.prepare("acquire", "release", "withdraw", "renew", "beat", "inspect", "break")
     waiters = [claim(n, client=f"client{n % 100}") for n in range(1, 10_001)]
@@ -71,7 +71,8 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
             scripted.release(one, tombstone=True)
         for one in waiters[-200:]:
             scripted.withdraw(one, tombstone=True)
-        scripted.now += WINDOW  # the one admitted was silent: its client's 100 claims are void
+        # The admitted claim was silent: all 100 claims of its client are void.
+        scripted.now += ADMISSION_WINDOW_SECONDS
         scripted.arrive(claim(10_001))
         scripted.inspect()
         scripted.break_()
@@ -86,9 +87,10 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
 
 
 def test_a_hand_over_takes_few_commands(scripted: Scripted) -> None:
-    """One leaves, the next comes in, and the first stands in line again: not by the long way.
+    """One leaves, the next comes in, and the first joins the line again: all on the fast path.
 
-    It would take half as many more, and twice the time with all that it has to define.
+    Otherwise it would take half as many commands again, and twice the time with everything that has
+    to be defined.
     """
     first, second, third, again = (claim(n, client=f"client{n}") for n in (1, 2, 3, 4))
     scripted.prepare("acquire", "release")
@@ -103,13 +105,13 @@ def test_a_hand_over_takes_few_commands(scripted: Scripted) -> None:
     counted = scripted.ask("INFO", "commandstats")
     calls = dict(re.findall(rb"cmdstat_(\w+):calls=(\d+)", counted))
     inside = (b"hmget", b"hget", b"zrange", b"zscore", b"zadd", b"zrem", b"zrank", b"publish")
-    assert sum(int(calls[one]) for one in inside) == 18  # the test's clock is one of them, twice
+    assert sum(int(calls[one]) for one in inside) == 18  # two of them read the test's clock
     assert b"exists" not in calls
     assert isinstance(scripted.arrive(second), Grant)
 
 
 def test_a_thousand_readers_are_let_in_by_turns(scripted: Scripted, slow_each_time) -> None:
-    """None of the scripts that let them in takes a millisecond, and none is left outside."""
+    """No script that admits them takes a millisecond, and no reader is left outside."""
     writer = claim(0, capacity=ALL, weight=ALL)
     readers = [claim(n, capacity=ALL) for n in range(1, 1001)]
     keys = scripted.keys.of(NAME)
@@ -128,15 +130,15 @@ def test_a_thousand_readers_are_let_in_by_turns(scripted: Scripted, slow_each_ti
 
 
 def test_the_dead_are_passed_over_by_turns(scripted: Scripted) -> None:
-    """Whoever beats next goes on where the last script stopped, until a live one is let in."""
+    """Each heartbeat goes on where the last script stopped, until a live client is admitted."""
     scripted.arrive(claim(0, client="holder"))
     for n in range(1, 500):
         scripted.arrive(claim(n, client="dead"))
     alive = claim(500, client="alive")
     scripted.arrive(alive)
-    scripted.now += 30  # the holder's time is up, then the first of the dead is let in
+    scripted.now += 30  # the holder's ttl is over, then the first dead waiter is admitted
     scripted.beat("alive")
-    scripted.now += WINDOW  # and does not answer
+    scripted.now += ADMISSION_WINDOW_SECONDS  # and does not answer
 
     turns = 0
     while scripted.beat("alive").is_unsettled:

@@ -1,6 +1,6 @@
-"""What the scripts believe where the server evicted one key of a name and kept the others.
+"""What the scripts believe after the server evicted one key of a name and kept the others.
 
-A count is checked against what it counts: otherwise a free name refuses, or two are let in.
+A count is checked against what it counts: otherwise a free name refuses, or two claims come in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _evict(scripted: Scripted, kind: str) -> None:
 
 
 def test_a_name_whose_line_was_evicted_is_free_when_its_holder_leaves(scripted: Scripted) -> None:
-    """Also for one who does not wait: whoever stood in that line may be dead."""
+    """Even for a claim that does not wait: those that stood in that line may be dead."""
     scripted.arrive(HOLDER)
     scripted.arrive(claim(1, client="dead"))
     _evict(scripted, "line")
@@ -33,7 +33,7 @@ def test_a_name_whose_line_was_evicted_is_free_when_its_holder_leaves(scripted: 
 def test_a_heartbeat_says_that_the_line_was_evicted(
     others: int, scripted: Scripted, *, is_back: bool
 ) -> None:
-    """Though others have made a new one meanwhile, and the claim is in none of them."""
+    """Even if others have made a new line meanwhile, and the claim is in neither."""
     scripted.arrive(HOLDER)
     for n in (1, 2):
         scripted.arrive(claim(n, client="waiter"))
@@ -59,7 +59,7 @@ def test_a_heartbeat_says_that_the_line_was_evicted(
 
 
 def test_the_claims_of_a_lost_line_are_not_counted_in_the_next(scripted: Scripted) -> None:
-    """One that is withdrawn takes nothing from those of its client that stand there."""
+    """Withdrawing one takes nothing from its client's claims in the new line."""
     scripted.arrive(HOLDER)
     for n in (1, 2):
         scripted.arrive(claim(n, client="waiter"))
@@ -77,7 +77,7 @@ def test_the_claims_of_a_lost_line_are_not_counted_in_the_next(scripted: Scripte
 def test_a_late_request_for_an_evicted_hold_does_not_let_two_in(
     verb: str, scripted: Scripted
 ) -> None:
-    """The next one is inside by then, and is all that counts."""
+    """By then the next claim is inside, and only that one counts."""
     scripted.arrive(HOLDER)
     scripted.arrive(claim(1, client="next"))
     _evict(scripted, "ends")
@@ -94,7 +94,7 @@ def test_a_late_request_for_an_evicted_hold_does_not_let_two_in(
 
 
 def test_an_owner_whose_hold_was_evicted_does_not_come_in_uncounted(scripted: Scripted) -> None:
-    """That it was inside is written elsewhere, too; it comes in as anybody would."""
+    """Another key also records that it was inside; it comes in as any other claim would."""
     scripted.arrive(claim(0, party="saga"))
     scripted.arrive(claim(1, client="waiter"))
     _evict(scripted, "ends")
@@ -105,7 +105,7 @@ def test_an_owner_whose_hold_was_evicted_does_not_come_in_uncounted(scripted: Sc
 
 
 def test_an_owner_is_known_inside_where_that_was_evicted(scripted: Scripted) -> None:
-    """Otherwise its second claim would wait for its first one, which may wait for it."""
+    """Otherwise its second claim would wait for its first, which may wait for the second."""
     first = scripted.arrive(claim(0, party="saga"))
     scripted.arrive(claim(1, client="stranger"))
     _evict(scripted, "kin")
@@ -123,7 +123,7 @@ def test_an_owner_is_known_inside_where_that_was_evicted(scripted: Scripted) -> 
 def test_the_claims_of_an_owner_come_in_together_though_it_was_evicted_that_they_wait(
     scripted: Scripted,
 ) -> None:
-    """A stranger stands between them, who waits for the first; and that one for the second."""
+    """The stranger between them waits for the first claim, and that one for the second."""
     scripted.arrive(HOLDER)
     first, stranger, second = (
         claim(1, party="saga", client="one"),
@@ -145,7 +145,7 @@ def test_the_claims_of_an_owner_come_in_together_though_it_was_evicted_that_they
 def test_the_dead_of_an_owner_do_not_stand_before_its_living_when_their_line_was_evicted(
     scripted: Scripted,
 ) -> None:
-    """More of them than are looked at in one step."""
+    """There are more of them than one step looks at."""
     scripted.arrive(HOLDER)
     for n in range(1, 20):
         scripted.arrive(claim(n, party="saga", client="dead"))
@@ -165,7 +165,7 @@ def test_the_dead_of_an_owner_do_not_stand_before_its_living_when_their_line_was
 
 
 def test_tombstones_that_were_evicted_are_counted_no_more(scripted: Scripted) -> None:
-    """Otherwise the name would go the long way for as long as it is in use."""
+    """Otherwise the name would stay off the fast path for as long as it is in use."""
     scripted.arrive(HOLDER)
     scripted.withdraw(claim(1), tombstone=True)
     _evict(scripted, "gone")

@@ -1,4 +1,4 @@
-"""What the scripts leave in the keys of a name: tokens, for how long, and what survives damage."""
+"""What the scripts leave in a name's keys: tokens, expiry times, and what survives damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockfast.model import Grant, Renewal
 
 
 def test_tokens_grow_when_the_clock_is_put_back(scripted: Scripted) -> None:
-    """One hour ahead, then right again: still one more than the last."""
+    """An hour ahead, then right again: the token is still one more than the last."""
     scripted.now += 3600
     first = scripted.arrive(claim(1))
     scripted.release(claim(1), tombstone=False)
@@ -22,7 +22,7 @@ def test_tokens_grow_when_the_clock_is_put_back(scripted: Scripted) -> None:
 
 
 def test_a_name_is_remembered_a_day_beyond_its_last_token(scripted: Scripted) -> None:
-    """Not beyond its last use: a clock that once jumped ahead would let tokens fall."""
+    """Not beyond its last use: after a clock once jumped ahead, tokens would go back."""
     scripted.now += 3600
     scripted.arrive(claim(1))
     scripted.release(claim(1), tombstone=False)
@@ -51,13 +51,13 @@ def test_a_name_is_remembered_while_it_is_held_and_renewed(scripted: Scripted) -
 
 
 def test_every_key_of_a_name_vanishes_by_itself(scripted: Scripted) -> None:
-    """Whatever a dead client left behind, with parties, tombstones and waiters."""
+    """Whatever a dead client left behind, including owners, tombstones and waiters."""
     scripted.arrive(claim(1, party="saga"))
     scripted.arrive(claim(2))
     scripted.arrive(claim(3, party="other"))
     scripted.withdraw(claim(4), tombstone=True)
 
-    lives = {what: scripted.ask("PEXPIRETIME", scripted.key(what)) for what in requests.KEYS}
+    lives = {what: scripted.ask("PEXPIRETIME", scripted.key(what)) for what in requests.DOOR_KEYS}
 
     assert all(moment > 0 for moment in lives.values()), lives
 
@@ -66,7 +66,7 @@ def test_every_key_of_a_name_vanishes_by_itself(scripted: Scripted) -> None:
 def test_times_beyond_all_counting_leave_no_key_without_an_end(
     verb: str, scripted: Scripted
 ) -> None:
-    """No client of ours sends them; the server must not stop in the middle of a verb."""
+    """Our clients never send such times; the server must not stop in the middle of a verb."""
     holder = claim(1, client="holder", ttl=1.0, lock_delay=1e16, min_hold=1e16)
     scripted.arrive(holder)
     scripted.arrive(claim(2))
@@ -78,7 +78,7 @@ def test_times_beyond_all_counting_leave_no_key_without_an_end(
     scripted.now += 2
     scripted.arrive(claim(2))
 
-    there = [what for what in requests.KEYS if scripted.ask("EXISTS", scripted.key(what))]
+    there = [what for what in requests.DOOR_KEYS if scripted.ask("EXISTS", scripted.key(what))]
     assert {"door", "ends", "line"} <= set(there)
     assert all(scripted.ask("PEXPIRETIME", scripted.key(what)) > 0 for what in there)
 
@@ -93,7 +93,7 @@ def test_a_clock_put_back_does_not_keep_a_dead_holder_for_ever(scripted: Scripte
     assert isinstance(scripted.arrive(claim(2)), Grant)
 
 
-@pytest.mark.parametrize("evicted", requests.KEYS)
+@pytest.mark.parametrize("evicted", requests.DOOR_KEYS)
 def test_a_name_survives_the_eviction_of_any_of_its_keys(evicted: str, scripted: Scripted) -> None:
     """A server with the wrong policy may lose a lock, but never blocks a name."""
     scripted.arrive(claim(0, party="saga"))
@@ -121,17 +121,17 @@ def test_a_name_survives_the_eviction_of_any_of_its_keys(evicted: str, scripted:
 def test_an_owner_comes_in_anew_where_the_door_was_evicted_alone(
     scripted: Scripted, *, is_withdrawn: bool
 ) -> None:
-    """What is left of its claims says that it is inside, and no record that it is."""
+    """What is left of its claims says that it is inside, but no record confirms it."""
     scripted.arrive(claim(0, party="saga"))
     scripted.ask("DEL", scripted.key("door"))
     if is_withdrawn:
-        scripted.withdraw(claim(1), tombstone=True)  # which makes a door
+        scripted.withdraw(claim(1), tombstone=True)  # which creates a door
 
     assert isinstance(scripted.arrive(claim(2, party="saga")), Grant)
 
 
 def test_a_newer_format_is_refused(scripted: Scripted) -> None:
-    """A door that a newer Lockfast wrote is left alone."""
+    """A door written by a newer Lockfast is left alone."""
     scripted.arrive(claim(0))
     scripted.ask("HSET", scripted.keys.door(NAME), "format", 2)
 

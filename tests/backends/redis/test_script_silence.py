@@ -1,16 +1,16 @@
-"""Whom the scripts pass over, because it was not heard for long, and how it learns that."""
+"""Which clients the scripts pass over for being silent too long, and how they learn of it."""
 
 from __future__ import annotations
 
 from backends.redis.scripted import NAME, Scripted, claim
 
 from lockfast.backends.redis import requests
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 from lockfast.model import Grant, Held
 
 
 def test_those_who_were_not_heard_for_long_are_passed_over(scripted: Scripted) -> None:
-    """Three heartbeats missed: the line does not wait for the dead, one window each."""
+    """Three heartbeats missed: the line does not wait one window for each dead client."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     for n in range(1, 10):
@@ -27,7 +27,7 @@ def test_those_who_were_not_heard_for_long_are_passed_over(scripted: Scripted) -
 
 
 def test_clients_that_fell_silent_together_cost_one_window(scripted: Scripted) -> None:
-    """However many there are: who lives was heard while the first one's window ran."""
+    """However many there are: live clients were heard while the first one's window ran."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     for n in range(1, 101):
@@ -38,7 +38,7 @@ def test_clients_that_fell_silent_together_cost_one_window(scripted: Scripted) -
     scripted.release(claim(0), tombstone=False)
     scripted.now += 2
     scripted.beat("alive")
-    scripted.now += WINDOW - 2
+    scripted.now += ADMISSION_WINDOW_SECONDS - 2
     while scripted.beat("alive").is_unsettled:
         pass
 
@@ -48,7 +48,7 @@ def test_clients_that_fell_silent_together_cost_one_window(scripted: Scripted) -
 def test_who_was_heard_while_the_window_of_the_dead_ran_keeps_its_place(
     scripted: Scripted,
 ) -> None:
-    """A window that ran out is held against none of those who beat meanwhile."""
+    """A window that ran out does not count against clients that sent a heartbeat meanwhile."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     for n, client in enumerate(("dead", "first", "second"), 1):
@@ -58,7 +58,7 @@ def test_who_was_heard_while_the_window_of_the_dead_ran_keeps_its_place(
     scripted.now += 0.1
     for client in ("first", "second"):
         scripted.beat(client)
-    scripted.now += WINDOW
+    scripted.now += ADMISSION_WINDOW_SECONDS
 
     scripted.beat("second")
 
@@ -69,7 +69,7 @@ def test_who_was_heard_while_the_window_of_the_dead_ran_keeps_its_place(
 def test_who_was_passed_over_for_its_silence_is_told_though_others_of_its_client_wait(
     scripted: Scripted,
 ) -> None:
-    """Its heartbeat was only late, and says now that the client lives."""
+    """Its heartbeat was only late, and now shows that the client is alive."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     for n, client in enumerate(("dead", "late", "other", "other", "late"), 1):
@@ -78,7 +78,7 @@ def test_who_was_passed_over_for_its_silence_is_told_though_others_of_its_client
     scripted.release(claim(0), tombstone=False)
     scripted.now += 1
     scripted.beat("other")
-    scripted.now += WINDOW - 1
+    scripted.now += ADMISSION_WINDOW_SECONDS - 1
     scripted.beat("other")
     assert isinstance(scripted.arrive(claim(3, client="other")), Grant)
 
@@ -89,13 +89,13 @@ def test_who_was_passed_over_for_its_silence_is_told_though_others_of_its_client
 
 
 def test_a_window_that_ran_out_is_forgotten_with_the_line(scripted: Scripted) -> None:
-    """What was held against those who waited then is kept no longer than they wait."""
+    """The doubt about clients that waited then is kept no longer than they wait."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     scripted.arrive(claim(1, client="dead"))
     scripted.arrive(claim(2, client="alive"))
     scripted.release(claim(0), tombstone=False)
-    scripted.now += WINDOW
+    scripted.now += ADMISSION_WINDOW_SECONDS
 
     scripted.beat("alive")
 
@@ -104,13 +104,13 @@ def test_a_window_that_ran_out_is_forgotten_with_the_line(scripted: Scripted) ->
 
 
 def test_a_late_request_does_not_divert_the_rings_of_its_client(scripted: Scripted) -> None:
-    """It names the inbox that was open when it was sent; the one opened later stays."""
+    """It names the inbox that was open when it was sent; the one opened later is kept."""
     scripted.arrive(claim(0, client="holder"))
     keys = scripted.keys.of(NAME)
 
     for n, inbox in ((1, "10.new"), (2, "9.old"), (3, "")):
         scripted.run("acquire", requests.acquire(keys, claim(n, client="me"), inbox))
-    scripted.run("beat", requests.beat([(keys, "me")], "9.old"))
+    scripted.run("beat", requests.heartbeat([(keys, "me")], "9.old"))
 
     record = scripted.ask("HGET", scripted.key("door"), "@me")
     assert record.split()[-1] == b"10.new"
@@ -119,7 +119,7 @@ def test_a_late_request_does_not_divert_the_rings_of_its_client(scripted: Script
 def test_a_waiter_that_asks_by_itself_keeps_its_place_however_long_it_was_silent(
     scripted: Scripted,
 ) -> None:
-    """Only when its turn came meanwhile is it too late."""
+    """It is too late only if its turn came meanwhile."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=600.0))
     for n in (1, 2):
@@ -133,14 +133,14 @@ def test_a_waiter_that_asks_by_itself_keeps_its_place_however_long_it_was_silent
 
 
 def test_a_client_turned_away_learns_it_by_its_heartbeat(scripted: Scripted) -> None:
-    """Its epoch is another one, so it asks again and stands at the end."""
+    """Its epoch has changed, so it asks again and joins at the end."""
     scripted.arrive(claim(0))
     for n in (1, 2):
         scripted.arrive(claim(n, client="slow"))
     scripted.arrive(claim(3, client="other"))
     before = scripted.beat("slow").epoch
     scripted.release(claim(0), tombstone=False)
-    scripted.now += WINDOW
+    scripted.now += ADMISSION_WINDOW_SECONDS
 
     after = scripted.beat("slow").epoch
     scripted.arrive(claim(3, client="other"))

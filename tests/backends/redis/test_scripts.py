@@ -9,38 +9,41 @@ from collections import Counter
 import pytest
 from backends.redis.scripted import Scripted, claim
 
-from lockfast.backends.redis import answers, requests
+from lockfast.backends.redis import replies, requests
 from lockfast.backends.redis.scripts import redis_script
-from lockfast.core.door import TOMBSTONE, WINDOW, Door
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS, TOMBSTONE_SECONDS, Door
 from lockfast.errors import ConfigurationError
 from lockfast.model import ALL, Claim, Grant, Held
 from lockfast.options import LONGEST_TTL
 
 
 def test_the_scripts_have_the_times_of_the_door() -> None:
-    """Two languages, one number each."""
+    """Two languages, one value for each constant."""
     source = redis_script("acquire").source.decode()
 
-    assert f"WINDOW, TOMBSTONE = {WINDOW * 1e6:.0f}, {TOMBSTONE * 1e6:.0f}" in source
-    assert f"STEPS, SHOWN = {answers.PAGE}, {answers.PAGE}" in source
+    assert (
+        f"WINDOW, TOMBSTONE = {ADMISSION_WINDOW_SECONDS * 1e6:.0f}, {TOMBSTONE_SECONDS * 1e6:.0f}"
+        in source
+    )
+    assert f"STEPS, SHOWN = {replies.HOLDERS_SHOWN}, {replies.HOLDERS_SHOWN}" in source
     assert f"LONGEST = {LONGEST_TTL * 1e6:.0f}" in source
 
 
 def test_the_straight_ways_have_the_times_of_the_long_one() -> None:
-    """They run before those are named, so each says its own."""
+    """The fast paths run before the constants are defined, so each repeats their values."""
     acquire, release = (redis_script(verb).source.decode() for verb in ("acquire", "release"))
     times = dict(re.findall(r"(PATIENCE|GLANCE|DAY)\b[^=]* = (\d+)", acquire))
     day = f") / 1000) + {times['DAY']} <= tonumber("
 
     assert acquire.count(f"left <= {times['GLANCE']}\n") == 1
     assert release.count(f"math.abs(now - heard) <= {times['PATIENCE']}\n") == 1
-    assert release.count(f"now + {WINDOW * 1e6:.0f})") == 2
+    assert release.count(f"now + {ADMISSION_WINDOW_SECONDS * 1e6:.0f})") == 2
     assert (acquire.count(day), release.count(day)) == (1, 1)
 
 
 KINDS = {
     "mutex": {"capacity": 1, "weights": (1,)},
-    "plain": {"capacity": 1, "weights": (1,), "is_plain": True},  # mostly by the straight ways
+    "plain": {"capacity": 1, "weights": (1,), "is_plain": True},  # mostly on the fast paths
     "semaphore": {"capacity": 4, "weights": (1, 1, 2, 4)},
     "rwlock": {"capacity": ALL, "weights": (1, 1, 1, ALL)},
 }
@@ -49,7 +52,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_scripts_answer_as_the_door_does(kind: str, seed: int, scripted: Scripted) -> None:
-    """Any row of verbs, on both, by the same clock: the same answers and tokens."""
+    """Any sequence of verbs, on both, by the same clock: the same replies and tokens."""
     chance = random.Random(f"{kind} {seed}")  # noqa: S311
     walk = Walk(scripted, chance, **KINDS[kind])
 
@@ -91,13 +94,13 @@ class Walk:
         if not self.claims:
             self.claims.append(self.new_claim())
         if self.is_plain and self.door.places and self.chance.random() < 0.6:
-            return self.door.places[0].claim  # who is inside, so that its turn goes on to the next
+            return self.door.places[0].claim  # the claim inside, so that its turn passes on
         return self.chance.choice(self.claims[-12:])
 
     def new_claim(self) -> Claim:
         chance = self.chance
         if self.is_plain:
-            # Of so many clients that few stand in line twice, and some do.
+            # So many clients that few of them are in line twice, but some are.
             return claim(
                 len(self.claims), client=f"client{chance.randrange(9)}", ttl=chance.choice((5, 20))
             )
@@ -133,9 +136,9 @@ class Walk:
         assert self.simple(answer) == self.simple(expected)
 
     def simple(self, answer: Grant | Held | str) -> object:
-        """What must be the same: when to ask again is a hint, and each store's own.
+        """Return what must be the same: when to ask again is a hint, and each store's own.
 
-        A place may count some who are gone and not yet dropped.
+        A place may count claims that are gone and not yet dropped.
         """
         if not isinstance(answer, Held):
             return answer
@@ -166,13 +169,13 @@ class Walk:
         self.scripted.now += self.chance.choice((0.25, 0.5, 1.0, 2.5, 7.0, 30.0, 90.0))
 
     def check_sums(self) -> None:
-        """What the scripts count is what is there."""
+        """Check that what the scripts count is what is there."""
         records = self.scripted.records()
         if not records:
             return
         self.check_ends(records)
         if b"solo" in records:
-            # One hold, and nothing else that would have to be counted.
+            # One hold, and nothing else to be counted.
             assert not self.scripted.ask(
                 "EXISTS", *(self.scripted.key(k) for k in ("ends", "line"))
             )
@@ -199,7 +202,7 @@ class Walk:
         assert (b"gone" in records) == bool(gone)
 
     def check_ends(self, records: dict[bytes, bytes]) -> None:
-        """All keys of a name vanish together, or a lock per order id would fill the store."""
-        keys = [self.scripted.key(one) for one in requests.KEYS]
+        """All keys of a name expire together; otherwise one lock per order would fill the store."""
+        keys = [self.scripted.key(one) for one in requests.DOOR_KEYS]
         ends = {self.scripted.ask("PEXPIRETIME", one) for one in keys} - {-2}
         assert ends == {int(records[b"keep"])}

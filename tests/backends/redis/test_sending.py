@@ -1,4 +1,4 @@
-"""When requests of the asyncio flavour go out: a lone one at once, those of many tasks together."""
+"""When asyncio requests go out: a lone one at once, those of many tasks together."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import asyncio
 import pytest
 
 from lockfast import OutcomeUnknown
-from lockfast.backends.redis.connection.aio import Link, Wire, kind_of_connection
+from lockfast.backends.network.connection_aio import FLUSH_BATCH
+from lockfast.backends.redis.connection_aio import (
+    RedisConnection,
+    RedisTransport,
+    driver_connection_class,
+)
 from lockfast.backends.redis.resp import packed
-from lockfast.backends.wires.aio import AT_ONCE
 from lockfast.runtime.clock import Clock
 
 ASKED = packed(b"TIME")
@@ -17,7 +21,7 @@ PATIENCE = 60.0
 
 
 class Sent:
-    """A transport that keeps what is written, one item per write."""
+    """An asyncio transport that records what is written, one item per write."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -32,11 +36,11 @@ class Sent:
         pass
 
 
-class TalksTo(Wire):
-    """A wire whose one link is given."""
+class TalksTo(RedisTransport):
+    """A transport with one given connection."""
 
-    def __init__(self, link: Link) -> None:
-        kind = kind_of_connection(tls=False, is_socket=False)
+    def __init__(self, link: RedisConnection) -> None:
+        kind = driver_connection_class(tls=False, is_socket=False)
         super().__init__(kind=kind, options={}, clock=Clock(), where="nowhere")
         self._link = link
 
@@ -44,14 +48,14 @@ class TalksTo(Wire):
         return asyncio.ensure_future(self.ask(ASKED, deadline=Clock().now() + PATIENCE))
 
 
-def linked() -> tuple[Sent, Link, TalksTo]:
-    sent, link = Sent(), Link(where="nowhere")
+def linked() -> tuple[Sent, RedisConnection, TalksTo]:
+    sent, link = Sent(), RedisConnection(where="nowhere")
     link.take_over(sent, None)  # type: ignore[arg-type]
     return sent, link, TalksTo(link)
 
 
 def test_a_lone_request_goes_out_at_once():
-    """There is nothing to gather: the one task that asks would only wait for the loop."""
+    """There is nothing to batch: the one task that sends would only wait for the loop."""
 
     async def play() -> None:
         sent, link, wire = linked()
@@ -67,15 +71,15 @@ def test_a_lone_request_goes_out_at_once():
 
 
 def test_requests_of_one_turn_go_out_together():
-    """By the dozen, so that the server has something to do while the others are written."""
+    """In batches, so that the server has work to do while the rest is written."""
 
     async def play() -> None:
         sent, link, wire = linked()
-        replies = [wire.asks() for _ in range(1 + AT_ONCE + 3)]
+        replies = [wire.asks() for _ in range(1 + FLUSH_BATCH + 3)]
 
-        assert sent.writes == [ASKED, ASKED * AT_ONCE]
+        assert sent.writes == [ASKED, ASKED * FLUSH_BATCH]
         await asyncio.sleep(0)
-        assert sent.writes == [ASKED, ASKED * AT_ONCE, ASKED * 3]
+        assert sent.writes == [ASKED, ASKED * FLUSH_BATCH, ASKED * 3]
 
         link.data_received(b"".join(b":%d\r\n" % number for number in range(len(replies))))
         assert await asyncio.gather(*replies) == list(range(len(replies)))
@@ -84,32 +88,15 @@ def test_requests_of_one_turn_go_out_together():
     asyncio.run(play())
 
 
-def test_what_is_sent_ahead_goes_out_with_the_request_and_nobody_hears_its_answer():
-    """A release is told to the next in line first only if both arrive at once."""
-
-    async def play() -> None:
-        sent, link, wire = linked()
-        ahead = packed(b"PING")
-        reply = asyncio.ensure_future(
-            wire.ask(ASKED, deadline=Clock().now() + PATIENCE, ahead=ahead)
-        )
-        await asyncio.sleep(0)
-
-        assert sent.writes == [ahead + ASKED]
-        link.data_received(b":1\r\n:2\r\n")
-        assert await reply == 2
-        link.close()
-
-    asyncio.run(play())
-
-
 def test_what_is_asked_as_one_goes_out_as_one():
-    """Also where nobody else asks."""
+    """Even if no other task sends a request."""
 
     async def play() -> None:
         sent, link, wire = linked()
-        asking = asyncio.ensure_future(wire.ask_all([ASKED] * 2, deadline=Clock().now() + PATIENCE))
-        await asyncio.sleep(0)  # it begins
+        asking = asyncio.ensure_future(
+            wire.send_all([ASKED] * 2, deadline=Clock().now() + PATIENCE)
+        )
+        await asyncio.sleep(0)  # it starts
         await asyncio.sleep(0)  # and sends
 
         assert sent.writes == [ASKED * 2]
@@ -121,7 +108,7 @@ def test_what_is_asked_as_one_goes_out_as_one():
 
 
 def test_a_loop_goes_to_sleep_although_no_answer_comes():
-    """It looks for the answer for a moment only, and other tasks have their turns meanwhile."""
+    """It polls for the reply only for a moment, and other tasks get their turns meanwhile."""
 
     async def play() -> None:
         _, link, wire = linked()
@@ -141,7 +128,7 @@ def test_a_loop_goes_to_sleep_although_no_answer_comes():
 
 
 def test_what_comes_before_a_request_has_gone_out_is_not_its_answer():
-    """Whatever the server meant by it: a grant that nobody asked for is held by nobody."""
+    """Whatever the server meant by it: a grant that nobody requested is held by nobody."""
 
     async def play() -> None:
         _, link, wire = linked()

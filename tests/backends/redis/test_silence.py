@@ -1,4 +1,4 @@
-"""When the shared connection of the asyncio flavour is given up, and when one request alone."""
+"""When the shared asyncio connection is given up, and when one request fails alone."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from lockfast import OutcomeUnknown
-from lockfast.backends.redis.connection.aio import Link, Wire
+from lockfast.backends.network.connection_aio import SILENCE_SECONDS
+from lockfast.backends.redis.connection_aio import RedisConnection, RedisTransport
 from lockfast.backends.redis.resp import packed
-from lockfast.backends.wires.aio import SILENCE
 from lockfast.testing import VirtualClock, run_in_virtual_time
 
-SHORT, LONG = SILENCE / 10, SILENCE * 10
+SHORT, LONG = SILENCE_SECONDS / 10, SILENCE_SECONDS * 10
 PING, PONG = packed(b"PING"), b"+PONG\r\n"
 
 
 class Far:
     """A transport to a server that answers each request after a round trip, unless cut off."""
 
-    def __init__(self, link: Link, round_trip: float) -> None:
+    def __init__(self, link: RedisConnection, round_trip: float) -> None:
         self.link = link
         self.round_trip = round_trip
         self.is_cut = False
@@ -29,7 +29,7 @@ class Far:
         self.written: list[bytes] = []
 
     def set_protocol(self, _: object) -> None:
-        """Nothing is read by anybody else."""
+        """Nobody else reads."""
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
@@ -41,12 +41,12 @@ class Far:
         self.is_aborted = True
 
 
-def far(test: Callable[[Link, Far], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Run a test in virtual time, on a link whose round trip is longer than a short deadline."""
+def far(test: Callable[[RedisConnection, Far], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run a test in virtual time; the connection's round trip is longer than a short deadline."""
 
     async def main() -> None:
-        link = Link(where="there")
-        there = Far(link, SILENCE / 2)
+        link = RedisConnection(where="there")
+        there = Far(link, SILENCE_SECONDS / 2)
         link.take_over(there, None)  # type: ignore[arg-type]
         await test(link, there)
 
@@ -57,13 +57,15 @@ def far(test: Callable[[Link, Far], Coroutine[Any, Any, None]]) -> Callable[[], 
     return run
 
 
-def ask(link: Link, *, within: float) -> asyncio.Future[Any]:
+def ask(link: RedisConnection, *, within: float) -> asyncio.Future[Any]:
     return link.send(PING, deadline=asyncio.get_running_loop().time() + within)
 
 
 @far
-async def test_a_deadline_shorter_than_a_round_trip_fails_alone(link: Link, there: Far) -> None:
-    """Those who have the time get their answers, on the same connection."""
+async def test_a_deadline_shorter_than_a_round_trip_fails_alone(
+    link: RedisConnection, there: Far
+) -> None:
+    """Requests with enough time get their replies, on the same connection."""
     hurried, patient = ask(link, within=SHORT), ask(link, within=LONG)
 
     with pytest.raises(OutcomeUnknown):
@@ -75,8 +77,10 @@ async def test_a_deadline_shorter_than_a_round_trip_fails_alone(link: Link, ther
 
 
 @far
-async def test_a_link_that_is_cut_is_found_by_one_hurried_request(link: Link, there: Far) -> None:
-    """As soon as it was silent for long enough, though nobody asks again."""
+async def test_a_link_that_is_cut_is_found_by_one_hurried_request(
+    link: RedisConnection, there: Far
+) -> None:
+    """As soon as it has been silent for long enough, even if nobody sends again."""
     there.is_cut = True
     asked_at = asyncio.get_running_loop().time()
     with pytest.raises(OutcomeUnknown):
@@ -86,15 +90,15 @@ async def test_a_link_that_is_cut_is_found_by_one_hurried_request(link: Link, th
     await link.lost
 
     assert was_open
-    assert asyncio.get_running_loop().time() - asked_at == pytest.approx(SILENCE, abs=0.001)
+    assert asyncio.get_running_loop().time() - asked_at == pytest.approx(SILENCE_SECONDS, abs=0.001)
     assert there.is_aborted
 
 
 @far
 async def test_a_link_that_is_cut_is_found_however_short_all_deadlines_are(
-    link: Link, there: Far
+    link: RedisConnection, there: Far
 ) -> None:
-    """Each of them is too short to tell, one after the other is not."""
+    """Each deadline is too short to tell; several in a row are not."""
     assert await ask(link, within=LONG) == b"PONG"
     there.is_cut = True
     asked_at = asyncio.get_running_loop().time()
@@ -103,12 +107,12 @@ async def test_a_link_that_is_cut_is_found_however_short_all_deadlines_are(
         with pytest.raises(OutcomeUnknown):
             await ask(link, within=SHORT)
 
-    assert asyncio.get_running_loop().time() - asked_at < SILENCE + 2 * SHORT
+    assert asyncio.get_running_loop().time() - asked_at < SILENCE_SECONDS + 2 * SHORT
 
 
 @far
 async def test_a_link_that_is_cut_is_lost_at_the_deadline_of_a_patient_request(
-    link: Link, there: Far
+    link: RedisConnection, there: Far
 ) -> None:
     there.is_cut = True
 
@@ -120,11 +124,11 @@ async def test_a_link_that_is_cut_is_lost_at_the_deadline_of_a_patient_request(
 
 @far
 async def test_a_subscription_that_is_not_confirmed_in_time_is_taken_back(
-    link: Link, there: Far
+    link: RedisConnection, there: Far
 ) -> None:
-    """The connection lives on, and nobody would hear what comes by the old name."""
+    """The connection lives on, and nobody would receive messages for the old name."""
     clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]
-    wire = Wire(kind=object, options={}, clock=clock, where="there")
+    wire = RedisTransport(kind=object, options={}, clock=clock, where="there")
     wire._link = link
 
     with pytest.raises(OutcomeUnknown):

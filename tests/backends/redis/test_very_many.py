@@ -1,19 +1,19 @@
-"""Very many leases, names and waiters: many requests, each with the time that one is given."""
+"""Very many leases, names and waiters: many requests, each with a full request timeout."""
 
 from __future__ import annotations
 
 from backends.redis.scripted import claim
 
 from lockfast import Locks
-from lockfast.backends.redis._sync.backend import TOGETHER, RedisBackend
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.redis._sync.backend import RENEW_BATCH, RedisBackend
 from lockfast.testing import ManualClock
+from lockfast_challenge.processes import eventually
 
 TIMEOUT = 2.0
 
 
 def test_a_slow_server_has_the_whole_time_for_each_page(url):
-    """An inspection of many, and a survey of many names, do not fail for being long."""
+    """Inspecting many waiters and surveying many names do not fail for being long."""
     clock = ManualClock(1000.0)
     backend = RedisBackend(url=url, location="here", clock=clock)
     for number in range(120):
@@ -36,8 +36,8 @@ def test_a_slow_server_has_the_whole_time_for_each_page(url):
 
 
 def test_very_many_leases_are_renewed_in_turns(url):
-    """Each turn has a time of its own, and the answers to the first do not wait for the last."""
-    count = 3 * TOGETHER
+    """Each batch has a deadline of its own, and the first replies do not wait for the last."""
+    count = 3 * RENEW_BATCH
     answered: list[object] = []
 
     with Locks(url, ttl=60) as locks:
@@ -58,7 +58,7 @@ def test_very_many_leases_are_renewed_in_turns(url):
         watchdog.hurry()
         eventually(lambda: len(answered) >= count)
 
-        assert [size for size, _, _ in turns] == [TOGETHER] * 3
-        assert [before for _, _, before in turns] == [0, TOGETHER, 2 * TOGETHER]
+        assert [size for size, _, _ in turns] == [RENEW_BATCH] * 3
+        assert [before for _, _, before in turns] == [0, RENEW_BATCH, 2 * RENEW_BATCH]
         assert len({deadline for _, deadline, _ in turns}) == 3
         assert all(lease.is_trusted for lease in leases)

@@ -1,4 +1,4 @@
-"""Which nodes a URL or some clients mean, and what is refused."""
+"""Which nodes a URL or a list of clients means, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import redis
 import redis.asyncio
 from servers.redlock import shared_nodes
 
-from lockfast import AsyncLocks, ConfigurationError, Locks
-from lockfast.backends.redlock.addresses import addresses_of_url
-from lockfast.challenge.servers.redlock import url_of
+from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
+from lockfast.backends.redlock.address import addresses_of_url
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redlock import url_of
 
 URL = "redlock://h1:7001,[::1]:7002,h3"
 
@@ -141,17 +142,22 @@ def test_sync_clients_are_not_for_asyncio():
         AsyncLocks.from_clients([redis.Redis()] * 3)
 
 
-# -- what only the nodes can tell --------------------------------------------------------------
+# -- what only the nodes know ------------------------------------------------------------------
+
+
+def answered(locks) -> None:
+    """Acquire as often as a busy machine keeps nodes from answering in time."""
+    eventually(lambda: locks.lock("door").acquire(), despite=(BackendUnavailable,))
 
 
 def test_two_addresses_of_one_server_are_refused(flavour, namespace):
-    """However many of the others are well."""
+    """However many of the others are healthy."""
     nodes = shared_nodes()
     places = [*(one.address for one in nodes[:4]), f"localhost:{nodes[0].port}"]
     locks = flavour.locks(f"redlock://{','.join(places)}", namespace=namespace, node_timeout=5)
 
     with pytest.raises(ConfigurationError, match="are one server"):
-        locks.lock("door").acquire()
+        answered(locks)
 
 
 def test_another_max_ttl_is_refused_naming_both(flavour, namespace):
@@ -160,7 +166,7 @@ def test_another_max_ttl_is_refused_naming_both(flavour, namespace):
     locks = flavour.locks(nodes.url, namespace=namespace, max_ttl=45, node_timeout=5)
 
     with pytest.raises(ConfigurationError, match=r"max_ttl=60, and this client says max_ttl=45"):
-        locks.lock("door").acquire()
+        answered(locks)
 
 
 def test_a_client_with_another_number_of_nodes_is_refused_naming_both(flavour, namespace):
@@ -176,7 +182,7 @@ def test_a_client_with_another_number_of_nodes_is_refused_naming_both(flavour, n
 
 
 def test_nodes_can_be_added_while_no_client_is_there(flavour, namespace):
-    """What the old ones remember stays: tokens go on growing, and they teach the new ones."""
+    """What the old nodes remember stays: tokens keep growing, and they teach the new nodes."""
     nodes = shared_nodes()
     nodes.found([namespace])
     options = {"namespace": namespace, "node_timeout": 5, "request_timeout": 20}

@@ -1,4 +1,4 @@
-"""Nodes that ask who comes, each in its own way: by TLS, by a password, by a user of its own."""
+"""Nodes that authenticate clients, each in its own way: with TLS, a password or a user."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from lockfast import BackendUnavailable
-from lockfast.backends.redis import permissions
-from lockfast.backends.redlock.findings import NEEDED
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast.backends.redis import acl
+from lockfast.backends.redlock.diagnostics import NEEDED_COMMANDS
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "backends" / "redlock.md"
 PASSWORD, CLERKS = "a-password", ("first-clerks", "second-clerks")
@@ -21,7 +21,7 @@ PASSWORD, CLERKS = "a-password", ("first-clerks", "second-clerks")
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[RedlockNodes]:
-    """One with users and without TLS, one with TLS and a password, one with TLS and users."""
+    """One with users and no TLS, one with TLS and a password, one with TLS and users."""
     nodes = RedlockNodes(0)
     tls = certificates()
     nodes.servers = [RedisServer(), RedisServer(tls=tls, password=PASSWORD), RedisServer(tls=tls)]
@@ -32,7 +32,7 @@ def fleet() -> Iterator[RedlockNodes]:
 @pytest.fixture
 def nodes(fleet, namespace) -> RedlockNodes:
     fleet.found([namespace])
-    rules = permissions.smallest(namespace, NEEDED).split()
+    rules = acl.smallest(namespace, NEEDED_COMMANDS).split()
     for one, password in zip((fleet[0], fleet[2]), CLERKS, strict=True):
         with one.client() as admin:
             admin.execute_command("ACL", "SETUSER", "clerk", "reset", "on", f">{password}", *rules)
@@ -41,7 +41,7 @@ def nodes(fleet, namespace) -> RedlockNodes:
 
 @pytest.fixture(params=["redlock", "redlocks"])
 def opened(request, flavour, nodes, namespace):
-    """Open a client by either scheme; where nodes differ from it, they say so."""
+    """Open a client with either scheme; options say where a node differs from it."""
     is_tls = request.param == "redlocks"
 
     def open_one(*passwords: str):
@@ -60,7 +60,7 @@ def opened(request, flavour, nodes, namespace):
 
 
 def test_everything_works_by_the_smallest_acl_of_each_node(opened, flavour, name):
-    """Every verb, by users who may nothing else."""
+    """Every verb works for users with no other permissions."""
     locks, other = opened(), opened()
 
     lease = locks.lock(name, min_hold=0.01).acquire(timeout=20)
@@ -95,4 +95,4 @@ def test_nodes_that_do_not_let_us_in_are_named_without_a_password(opened, nodes,
 def test_the_rules_are_those_on_the_page():
     text = re.sub(r"\\\n\s*", "", PAGE.read_text(encoding="utf-8"))
 
-    assert permissions.smallest("lockfast", NEEDED) in text
+    assert acl.smallest("lockfast", NEEDED_COMMANDS) in text

@@ -1,4 +1,4 @@
-"""A thread for which no connections are left makes them, to all nodes at once."""
+"""A thread that finds no idle connections opens them, to all nodes at once."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import threading
 from servers.redlock import shared_nodes
 
 from lockfast import Locks
-from lockfast.backends.redlock.nodes.threads import NodeWire
+from lockfast.backends.redlock.nodes_threads import NodeTransport
 
 
 def test_connections_that_are_missing_are_made_at_once(namespace, monkeypatch):
-    """None is made before all of them have begun: one that hangs delays no other."""
+    """None is open before all of them have begun: one that hangs delays no other."""
     nodes = shared_nodes()
     nodes.found([namespace])
     together = threading.Barrier(5, timeout=50)
-    connect = NodeWire.connect
+    connect = NodeTransport.connect
 
     def connect_together(wire, *, deadline: float):
         together.wait()
@@ -26,7 +26,7 @@ def test_connections_that_are_missing_are_made_at_once(namespace, monkeypatch):
         for wire in locks._client.backend._nodes.wires:
             while wire.lines:
                 wire.lines.pop().lose(ConnectionError("taken by another thread"))
-        monkeypatch.setattr(NodeWire, "connect", connect_together)
+        monkeypatch.setattr(NodeTransport, "connect", connect_together)
 
         with locks.lock("door", timeout=20) as lease:
             monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Connections of the sync flavour that are refused or break: what becomes of the others."""
+"""Connections of the sync flavour that are refused or break: what happens to the others."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from lockfast.backends.redlock._sync.backend import RedlockBackend
-from lockfast.backends.redlock._sync.tending import Tending
-from lockfast.backends.redlock.nodes.threads import Line, Nodes, NodeWire
-from lockfast.backends.redlock.requests import Questions, Scripts
-from lockfast.backends.redlock.round import Answer, Round
+from lockfast.backends.redlock._sync.reconnect import Reconnect
+from lockfast.backends.redlock.nodes_threads import NodeConnection, Nodes, NodeTransport
+from lockfast.backends.redlock.requests import NodeRequests, Scripts
+from lockfast.backends.redlock.round import NodeReply, Round
 from lockfast.errors import BackendUnavailable
 from lockfast.testing import ManualClock
 
-INSPECT = Questions("space").inspect("door")
+INSPECT = NodeRequests("space").inspect("door")
 FULL = BackendUnavailable("max number of clients reached")
 
 
 class StandInLink:
-    """A connection on which nothing is answered; it may break."""
+    """A connection on which no reply comes; it may break."""
 
     generation = 0
     used_at = 0.0
@@ -43,7 +43,7 @@ class StandInLink:
 
 @pytest.fixture
 def nodes() -> Nodes:
-    """One node, which counts, and lets nobody connect any more."""
+    """One node, which counts and accepts no more connections."""
     url, clock = "redlock://h1,h2,h3", ManualClock()
     made = RedlockBackend(url=url, location=url, clock=clock)
     node = made._nodes.nodes[0]
@@ -55,17 +55,17 @@ def nodes() -> Nodes:
 def dialed(monkeypatch) -> list[float]:
     tried: list[float] = []
 
-    def refuse(_wire: NodeWire, *, deadline: float) -> Any:
+    def refuse(_wire: NodeTransport, *, deadline: float) -> Any:
         tried.append(deadline)
         raise FULL
 
-    monkeypatch.setattr(NodeWire, "connect", refuse)
+    monkeypatch.setattr(NodeTransport, "connect", refuse)
     return tried
 
 
-def connected(nodes: Nodes) -> Line:
-    """Return a connection that was made before, and nobody uses."""
-    line = nodes.wires[0].know(Line(StandInLink(), nodes.nodes[0]))  # type: ignore[arg-type]
+def connected(nodes: Nodes) -> NodeConnection:
+    """Return an idle connection that was made before."""
+    line = nodes.wires[0].know(NodeConnection(StandInLink(), nodes.nodes[0]))  # type: ignore[arg-type]
     nodes._give_back(line.node, line)
     return line
 
@@ -75,10 +75,10 @@ def asked(nodes: Nodes) -> Round:
 
 
 def test_a_connection_too_many_costs_those_nothing_that_are_there(nodes):
-    """A thread finds none that is free, and may not make another: its round goes without."""
+    """A thread finds no idle connection and cannot open another: its round goes without."""
     node = nodes.nodes[0]
     line = connected(nodes)
-    assert nodes._kept(node, 1.0) is line  # by another thread, which is in the middle of a call
+    assert nodes._kept(node, 1.0) is line  # by another thread, in the middle of a call
 
     assert asked(nodes).replies == [FULL]
 
@@ -88,11 +88,11 @@ def test_a_connection_too_many_costs_those_nothing_that_are_there(nodes):
 
 
 def test_one_who_tells_a_node_something_loses_it_for_nobody(nodes):
-    """What it could not be told is told on a connection of one's own, or with the next request."""
+    """What could not be sent goes out on a connection of its own, or with the next request."""
     node, line = nodes.nodes[0], connected(nodes)
     assert nodes._kept(node, 1.0) is line
 
-    Tending(nodes, ManualClock())._try(node)
+    Reconnect(nodes, ManualClock())._try(node)
 
     assert nodes.is_ready(node)
 
@@ -105,17 +105,17 @@ def test_a_node_to_which_no_connection_is_left_is_one_that_is_away(nodes):
     assert nodes.nodes[0].trouble is FULL
 
 
-def owing(nodes: Nodes) -> Line:
-    """Return a connection to a slow node, on which an answer is overdue."""
+def obligation(nodes: Nodes) -> NodeConnection:
+    """Return a connection to a slow node, on which a reply is overdue."""
     node, line = nodes.nodes[0], connected(nodes)
-    line.pending.append(Answer(Round([node], Round.is_heard), node, [INSPECT]))
+    line.pending.append(NodeReply(Round([node], Round.is_heard), node, [INSPECT]))
     line.sent_at, node.is_slow = nodes._clock.now(), True
     return line
 
 
-@pytest.mark.parametrize("made", [owing, connected])
+@pytest.mark.parametrize("made", [obligation, connected])
 def test_a_slow_node_whose_connection_broke_is_connected_to_again(nodes, made):
-    """Whether the broken one owed an answer or not."""
+    """Whether or not a reply was outstanding on the broken one."""
     made(nodes).link.close()
     nodes.nodes[0].is_slow = True
 
@@ -136,8 +136,8 @@ def test_a_slow_node_is_left_alone_while_a_connection_to_it_is_in_use(nodes, dia
 
 
 def test_no_node_is_slow_in_a_child(nodes):
-    """What the parent waits for is not waited for here: it would never be connected to."""
-    owing(nodes)
+    """The child does not wait for the parent's replies: otherwise it would never connect."""
+    obligation(nodes)
 
     nodes.after_fork_in_child()
 

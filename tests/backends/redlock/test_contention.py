@@ -1,4 +1,4 @@
-"""Many want one name: they are woken one after the other, and nobody is left out."""
+"""Many clients want one name: they are woken one after the other, and nobody is left out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import pytest
 from servers.redlock import shared_nodes
 
-from lockfast.backends.redlock._async import claiming as async_claiming
-from lockfast.backends.redlock._sync import claiming as sync_claiming
-from lockfast.backends.redlock.requests import KEYS, source
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast.backends.redlock._async import acquire as async_claiming
+from lockfast.backends.redlock._sync import acquire as sync_claiming
+from lockfast.backends.redlock.requests import NODE_KEYS, source
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 TURNS = 6
 CLIENTS = 6
@@ -32,15 +32,15 @@ def opened(flavour, namespace):
 
 @pytest.fixture
 def nobody_looks(monkeypatch):
-    """Let no claim ask again that nobody wakes: in time it would come in by that too."""
+    """Keep claims from asking again without a wakeup: in time that would let them in too."""
     for one in (sync_claiming, async_claiming):
-        monkeypatch.setattr(one, "LOOK_AGAIN", 3600.0)
+        monkeypatch.setattr(one, "WAITER_POLL_SECONDS", 3600.0)
 
 
 def until_heard(locks, eventually):
-    """Wait until a client listens to every node that is there."""
+    """Wait until a client listens to every node."""
     inbox = getattr(locks, "_inner", locks)._client.backend._inbox
-    eventually(lambda: len([one for one in inbox._ears.values() if one.subscription]) == 5)
+    eventually(lambda: len([one for one in inbox._listeners.values() if one.subscription]) == 5)
 
 
 @pytest.mark.usefixtures("nobody_looks")
@@ -88,7 +88,7 @@ def test_who_waits_is_woken_though_the_first_node_is_dead(flavour, namespace, na
 
 @pytest.mark.usefixtures("nobody_looks")
 def test_who_waits_is_woken_by_any_node(flavour, namespace, name, outliving, eventually):
-    """Here by the last alone: the first two have told the client nothing since it listens."""
+    """Here not by the first two, which have sent the client nothing since it subscribed."""
     nodes = shared_nodes()
     nodes.found([namespace])
     ways = [outliving.enter_context(Proxy(one.port)) for one in nodes[:2]]
@@ -108,7 +108,7 @@ def test_who_waits_is_woken_by_any_node(flavour, namespace, name, outliving, eve
 def test_who_waits_is_woken_though_two_nodes_keep_what_has_ended(
     opened, flavour, namespace, name, eventually
 ):
-    """The first among them, whom those ask who wait: nobody could tell them of a release."""
+    """One of them is the node that waiters ask first: it could not notify them of a release."""
     for one in shared_nodes()[:2]:
         keep(one, namespace, name)
     holder = opened().lock(name).acquire()
@@ -122,7 +122,7 @@ def test_who_waits_is_woken_though_two_nodes_keep_what_has_ended(
 
 
 def keep(node, namespace, name):
-    """Let a node have the name for somebody who is gone, for a minute."""
+    """Make a node hold the name for a minute, for a client that is gone."""
     with node.client() as client:
         birth = client.hget(f"{namespace}:redlock:node", "birth").decode()
         keys = [*keys_of(namespace, name), f"{namespace}:redlock:node"]
@@ -132,10 +132,10 @@ def keep(node, namespace, name):
 
 
 def keys_of(namespace, name):
-    return [f"{namespace}:{{{name}}}:{one}" for one in KEYS]
+    return [f"{namespace}:{{{name}}}:{one}" for one in NODE_KEYS]
 
 
 def is_waited_for(node, namespace, name):
-    """Whether the node would wake somebody."""
+    """Whether the node would wake a waiter."""
     with node.client() as client:
-        return client.zcard(keys_of(namespace, name)[KEYS.index("waiting")])
+        return client.zcard(keys_of(namespace, name)[NODE_KEYS.index("waiting")])

@@ -1,4 +1,4 @@
-"""What the nodes' answers mean, and when a node counts again: values in, values out."""
+"""What the nodes' replies mean, and when a node counts again: values in, values out."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.redis.resp import Refusal
-from lockfast.backends.redlock import answers, outages, quarantine
-from lockfast.backends.redlock._sync.asking import Asking
+from lockfast.backends.redis.resp import ErrorReply
+from lockfast.backends.redlock import errors, quarantine, replies
+from lockfast.backends.redlock._sync.acquire import RedlockAcquire
 from lockfast.backends.redlock._sync.backend import RedlockBackend, _renewals
-from lockfast.backends.redlock._sync.claiming import Claiming
-from lockfast.backends.redlock._sync.inbox import Waiting
-from lockfast.backends.redlock.greeting import Terms
-from lockfast.backends.redlock.node import Node
-from lockfast.backends.redlock.options import RedlockOptions
+from lockfast.backends.redlock._sync.quorum_call import QuorumCalls
+from lockfast.backends.redlock._sync.waiting import RefusedClaim
+from lockfast.backends.redlock.address import RedlockOptions
+from lockfast.backends.redlock.node import Node, NodeTerms
 from lockfast.backends.redlock.quarantine import Witness
-from lockfast.backends.redlock.requests import Questions, Scripts
+from lockfast.backends.redlock.requests import NodeRequests, Scripts
 from lockfast.backends.redlock.round import Round
 from lockfast.errors import BackendUnavailable, ConfigurationError
 from lockfast.model import Claim, Grant, Held, Owner, Renewal
@@ -69,7 +68,7 @@ def test_where_a_majority_forgot_time_has_to_do():
 
 
 def test_half_of_an_even_number_is_no_majority_that_forgot():
-    """What is left of each majority that gave a token is among those who count, in part."""
+    """Part of each majority that granted a token is among the nodes that count."""
     teacher = Witness(counts=True, known_for=LONG, ceiling=7)
     forgetful = Witness(counts=False, known_for=LONG, ceiling=0)
 
@@ -87,9 +86,9 @@ def test_it_is_taught_the_largest_of_all():
 # -- what is seen of a name ------------------------------------------------------------------
 
 
-def seen(claim: str, token: int = 5, shut: float = 0.0) -> answers.Seen:
+def seen(claim: str, token: int = 5, shut: float = 0.0) -> replies.SeenHold:
     owner = Owner("host", 1).to_text()
-    return answers.Seen(100.0, claim, owner, token, 90.0, 110.0 if claim else 0.0, shut)
+    return replies.SeenHold(100.0, claim, owner, token, 90.0, 110.0 if claim else 0.0, shut)
 
 
 FREE = seen("")
@@ -100,13 +99,13 @@ FREE = seen("")
     [
         ([seen("a")] * 3 + [FREE] * 2, 1),
         ([seen("a")] * 2 + [FREE] * 3, 0),
-        ([seen("a")] * 2 + [FREE] * 2, 1),  # one was not heard
+        ([seen("a")] * 2 + [FREE] * 2, 1),  # one did not reply
         ([seen("a")] * 2 + [seen("b")] * 2 + [FREE], 0),
         ([FREE] * 3, 0),
     ],
 )
 def test_somebody_holds_a_name_whom_a_majority_may_have(found, holders):
-    told = answers.inspection("door", dict(enumerate(found)), nodes=5)
+    told = replies.inspection("door", dict(enumerate(found)), nodes=5)
 
     assert len(told.holders) == holders
 
@@ -114,7 +113,7 @@ def test_somebody_holds_a_name_whom_a_majority_may_have(found, holders):
 def test_the_token_is_what_most_of_them_say():
     found = [seen("a", token) for token in (5, 5, 5, 9)]
 
-    [holder] = answers.inspection("door", dict(enumerate(found)), nodes=5).holders
+    [holder] = replies.inspection("door", dict(enumerate(found)), nodes=5).holders
 
     assert holder.token == 5
 
@@ -122,32 +121,32 @@ def test_the_token_is_what_most_of_them_say():
 def test_a_name_is_closed_until_a_majority_has_opened():
     found = [seen("", shut=100.0 + one) for one in (1, 2, 3, 4, 5)]
 
-    [closing] = answers.inspection("door", dict(enumerate(found)), nodes=5).closing
+    [closing] = replies.inspection("door", dict(enumerate(found)), nodes=5).closing
 
     assert closing.remaining == 3.0
 
 
 def test_a_node_that_was_not_heard_is_not_taken_for_an_open_one():
-    """Else who asks again would depend on it, however long it says nothing."""
+    """Otherwise the next attempt would depend on it, however long it stays silent."""
     refusals = [seen("", shut=100.0 + one) for one in (1, 2, 3)]
 
-    [closing] = answers.held(refusals, nodes=5, look_again=60.0).closing
-    [sooner] = answers.held(refusals, nodes=5, granted=1, look_again=60.0).closing
+    [closing] = replies.held(refusals, nodes=5, look_again=60.0).closing
+    [sooner] = replies.held(refusals, nodes=5, granted=1, look_again=60.0).closing
 
     assert (closing.remaining, sooner.remaining) == (3.0, 2.0)
 
 
 def test_a_renewal_at_a_node_that_does_not_count_is_none():
-    assert answers.renewed([1, 0, 1]) is Renewal.LOST
-    assert answers.renewed([1, 0, 2]) is Renewal.BROKEN
-    assert answers.renewed([1, 1, 1]) is Renewal.RENEWED
+    assert replies.renewed([1, 0, 1]) is Renewal.LOST
+    assert replies.renewed([1, 0, 2]) is Renewal.BROKEN
+    assert replies.renewed([1, 1, 1]) is Renewal.RENEWED
 
 
-# -- a claim that is asked for -----------------------------------------------------------------
+# -- requesting a claim ------------------------------------------------------------------------
 
 
 class StandIns:
-    """Five nodes that answer in a given order; who is not in it answers nothing."""
+    """Five nodes that reply in a given order; a node that is not in it does not reply."""
 
     def __init__(self, tokens: dict[int, int], *, had: bool = True) -> None:
         self.uncounted: set[int] = set()
@@ -156,16 +155,16 @@ class StandIns:
         self.granted = 2 if had else 1
         self.asked: list[str] = []
         self.told: set[int] = set()
-        """Who was asked last, or would have been."""
+        """The nodes that were sent the last request, or would have been."""
 
-    def insist(self, work, **_: float):
+    def retry_while_nodes_join(self, work, **_: float):
         return work()
 
     def may_enrol(self) -> None:
-        """Nobody has to be enrolled."""
+        """No node has to be enrolled."""
 
-    def refuse_misfits(self) -> None:
-        """All of them belong together."""
+    def check_mismatches(self) -> None:
+        """All nodes are on the same terms."""
 
     def is_cut_short(self, _found) -> bool:
         return False
@@ -180,21 +179,21 @@ class StandIns:
         for number, token in self.tokens.items():
             if found.asked[number]:
                 counts = int(number not in self.uncounted)
-                found.hear(number, [[1_000_000, counts, self.granted, token] for _ in verbs])
+                found.deliver(number, [[1_000_000, counts, self.granted, token] for _ in verbs])
         if not found.is_decided:
             found.end()
         return found
 
 
 class NoInbox:
-    """In place of an inbox: for a claim that waits already, or for one that does not."""
+    """Stands in for an inbox, with or without a waiting claim."""
 
     name = ""
 
     def __init__(self, *, waits: bool) -> None:
-        self._waiting = Waiting(CLAIM, since=999.0, looked_at=999.0) if waits else None
+        self._waiting = RefusedClaim(CLAIM, since=999.0, looked_at=999.0) if waits else None
 
-    def waiting(self, _claim_id) -> Waiting | None:
+    def waiting(self, _claim_id) -> RefusedClaim | None:
         return self._waiting
 
     def forget(self, _claim_id) -> bool:
@@ -207,7 +206,7 @@ CLAIM = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=10.0)
 def claimed(nodes: StandIns, *, waits: bool = False) -> Grant | Held:
     inbox: Any = NoInbox(waits=waits)
     asking: Any = nodes
-    claiming = Claiming(asking, Questions("space"), inbox, RedlockOptions(), ManualClock())
+    claiming = RedlockAcquire(asking, NodeRequests("space"), inbox, RedlockOptions(), ManualClock())
     return claiming.claim(CLAIM, deadline=2000.0)
 
 
@@ -218,7 +217,7 @@ def token_of(nodes: StandIns) -> int:
 
 
 def test_a_repeat_that_hears_late_joiners_first_finds_the_token_of_the_majority():
-    """0, 1 and 2 gave it; 3 and 4 joined later, each with a larger one of its own."""
+    """Nodes 0, 1 and 2 granted it; 3 and 4 joined later, each with a larger token of its own."""
     nodes = StandIns({0: 5, 3: 8, 4: 9, 1: 5, 2: 5})
 
     assert token_of(nodes) == 5
@@ -234,7 +233,7 @@ def test_a_repeat_waits_for_no_node_that_is_known_to_hang():
 
 
 def test_a_grant_that_is_no_repeat_waits_for_nobody():
-    """No majority has granted it before, so no token of it is in use: the largest is raised."""
+    """No majority granted it before, so none of its tokens is in use: the largest is raised."""
     nodes = StandIns({0: 5, 3: 8, 4: 9, 1: 5, 2: 5}, had=False)
 
     assert token_of(nodes) == 9
@@ -242,7 +241,7 @@ def test_a_grant_that_is_no_repeat_waits_for_nobody():
 
 
 def test_a_first_node_that_does_not_answer_is_told_that_the_attempt_is_over():
-    """It was asked, though not along with the others: what it was asked may still come."""
+    """It was asked, though not along with the others: that request may still arrive."""
     nodes = StandIns({1: 5, 2: 5})
     for one in nodes.nodes:
         one.counts, one.scripts = True, Scripts("a birth")
@@ -256,7 +255,7 @@ def test_a_first_node_that_does_not_answer_is_told_that_the_attempt_is_over():
 
 
 def test_a_first_node_that_does_not_count_any_more_decides_nothing():
-    """It was restarted a moment ago: those who wait ask the others."""
+    """It was restarted a moment ago: waiters ask the others."""
     nodes = StandIns(dict.fromkeys(range(5), 5))
     nodes.uncounted = {0}
     for one in nodes.nodes:
@@ -267,7 +266,7 @@ def test_a_first_node_that_does_not_count_any_more_decides_nothing():
 
 
 def test_no_renewal_is_waited_for_longer_than_the_shortest_lease_can_bear():
-    """One whose nodes hang must not keep the others of its batch until they are over."""
+    """A lease whose nodes hang must not hold up the others of its batch until they expire."""
     clock, url = ManualClock(), "redlock://h1,h2,h3"
     backend = RedlockBackend(url=url, location=url, clock=clock)
     backend._asking = Patience()  # type: ignore[assignment]
@@ -279,13 +278,13 @@ def test_no_renewal_is_waited_for_longer_than_the_shortest_lease_can_bear():
 
 
 class Patience:
-    """Nodes that do not answer, and for how long they were waited for."""
+    """Nodes that do not reply; it records how long they were waited for."""
 
     def __init__(self) -> None:
         self.given: list[float] = []
 
     def ready(self, **_: float) -> None:
-        """Nothing is to be made ready."""
+        """Nothing has to be prepared."""
 
     def ask(self, _questions, *, decide, patience, **_: float) -> Round:
         self.given.append(patience)
@@ -293,7 +292,7 @@ class Patience:
 
 
 class Strangers:
-    """Three nodes that know no script of ours; somebody else greets the first of them meanwhile."""
+    """Three nodes without our scripts; the first completes another handshake meanwhile."""
 
     def __init__(self) -> None:
         self.nodes = [Node(number, "") for number in range(3)]
@@ -309,7 +308,7 @@ class Strangers:
         for number in among or range(3):
             found.asked_by[number] = self.nodes[number].scripts
             unknown = self.asked == 1
-            found.put(number, [Refusal("NOSCRIPT") if unknown else [1, 1, 1]])
+            found.put(number, [ErrorReply("NOSCRIPT") if unknown else [1, 1, 1]])
         if self.asked == 1:
             self.nodes[0].scripts = Scripts("new")
         return found
@@ -322,27 +321,29 @@ class Strangers:
 
 def test_a_node_that_was_greeted_meanwhile_is_not_made_a_stranger_again():
     nodes: Any = Strangers()
-    asking = Asking(nodes, Terms(Questions("space"), 60.0, durable=False), ManualClock())
+    asking = QuorumCalls(
+        nodes, NodeTerms(NodeRequests("space"), 60.0, durable=False), ManualClock()
+    )
     nodes.nodes[0].counts = True
 
-    found = asking.ask([Questions("space").inspect("door")], decide=Round.is_over, timeout=1.0)
+    found = asking.ask([NodeRequests("space").inspect("door")], decide=Round.is_over, timeout=1.0)
 
     assert sorted(nodes.greeted) == [1, 2]
     assert len(found.answers) == 3
 
 
-# -- answers that cannot be used ---------------------------------------------------------------
+# -- replies that cannot be used ---------------------------------------------------------------
 
 
 def test_a_name_that_cannot_be_read_costs_no_other_lease_of_its_batch_anything():
-    """Each node refuses that one, as where somebody wrote another kind of value there."""
-    replies = [[1, 1, 1], Refusal("WRONGTYPE Operation against a key"), [1, 1, 0]]
+    """Each node refuses it, as if another program had written a different kind of value."""
+    replies = [[1, 1, 1], ErrorReply("WRONGTYPE Operation against a key"), [1, 1, 0]]
 
     assert renewals_of(*[replies] * 3) == [Renewal.RENEWED, Renewal.UNKNOWN, Renewal.LOST]
 
 
 def test_nothing_is_believed_of_a_node_that_forgot_in_the_middle_of_a_batch():
-    """What it renewed a moment ago it may have forgotten since."""
+    """It may have forgotten since what it renewed a moment ago."""
     good, forgot = [[1, 1, 1]] * 2, [[1, 1, 1], [-1]]
 
     assert renewals_of(good, forgot, forgot) == [Renewal.UNKNOWN] * 2
@@ -352,17 +353,17 @@ def test_nothing_is_believed_of_a_node_that_forgot_in_the_middle_of_a_batch():
 def renewals_of(*replies: list[Any]) -> list[Renewal]:
     found = Round([Node(number, "") for number in range(len(replies))], lambda _: False)
     for number, one in enumerate(replies):
-        found.hear(number, one)
+        found.deliver(number, one)
     return _renewals(found, len(replies[0]))
 
 
 def test_no_two_callers_are_given_the_same_error():
-    """Whoever raises it writes into it which lock was meant."""
+    """Raising an error writes the name of the lock into it."""
     found = Round([Node(number, "") for number in range(3)], lambda _: False)
     for number in range(3):
-        found.hear(number, ConfigurationError(f"{number} wants a password"))
+        found.deliver(number, ConfigurationError(f"{number} wants a password"))
 
-    first, second = (outages.too_few(found).about(name) for name in ("door", "gate"))
+    first, second = (errors.too_few(found).about(name) for name in ("door", "gate"))
 
     assert isinstance(first, ConfigurationError)
     assert (first.name, second.name) == ("door", "gate")

@@ -1,4 +1,4 @@
-"""What `lockfast doctor` says of nodes: how many can be counted on, and what is wrong with each."""
+"""What `lockfast doctor` reports on nodes: how many can be counted on, and what is wrong."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 from servers.redlock import shared_nodes
 
 from lockfast import LockError
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.redis import RedisServer, until
-from lockfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redis import RedisServer, until
+from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 
 @pytest.fixture
 def said(flavour, namespace):
-    """Return the findings on a subject."""
+    """Return a function that returns the findings on a subject."""
 
     def found(url: str, subject: str, **options: float):
         locks = flavour.locks(
@@ -86,7 +86,7 @@ def test_nodes_that_are_not_in_use_yet_are_named_and_stay_so(said):
 
 
 def test_a_node_on_other_terms_is_a_finding(said, namespace):
-    """It counts as away, and the finding says how it gets rid of them."""
+    """It counts as away, and the finding says how to remove its terms."""
     nodes = shared_nodes()
     nodes.found([namespace])
     with nodes[0].client() as client:
@@ -117,7 +117,7 @@ def test_a_node_with_a_replica_is_a_finding(said, namespace):
 
 
 def test_a_node_that_is_a_replica_is_a_finding(said, namespace):
-    """It takes no locks, and the others are a majority without it."""
+    """It grants no locks, and the others are a majority without it."""
     nodes = shared_nodes()
     nodes.found([namespace])
     with RedisServer() as master, RedisServer() as replica:

@@ -1,62 +1,62 @@
-"""What a node must still be told is kept and taken by several threads at once."""
+"""Requests that a node must still receive are kept and taken by several threads at once."""
 
 from __future__ import annotations
 
-from lockfast.backends.redis.resp import Refusal
+from lockfast.backends.redis.resp import ErrorReply
 from lockfast.backends.redlock._async.backend import AsyncRedlockBackend
 from lockfast.backends.redlock._sync.backend import RedlockBackend
-from lockfast.backends.redlock.node import Errand, Node
-from lockfast.backends.redlock.requests import Question
-from lockfast.backends.redlock.round import Answer, Dropped, Round
+from lockfast.backends.redlock.node import DeferredRequest, Node
+from lockfast.backends.redlock.requests import NodeRequest
+from lockfast.backends.redlock.round import DroppedReply, NodeReply, Round
 from lockfast.errors import OutcomeUnknown
 from lockfast.runtime.clock import Clock
 
-FIRST, SECOND = (Question(verb, 0, 0, b"") for verb in ("release", "withdraw"))
+FIRST, SECOND = (NodeRequest(verb, 0, 0, b"") for verb in ("release", "withdraw"))
 
 
 def test_an_errand_that_comes_while_others_are_taken_is_not_lost():
     node = Node(0, "redis://h")
     node.asked_at = 0.0
-    node.owe(FIRST, now=0.0, owed_for=5.0)
-    kept = node._errands
-    node.errands(1.0)
+    node.defer(FIRST, now=0.0, matters_for=5.0)
+    kept = node._deferred_requests
+    node.deferred(1.0)
 
-    kept.append(Errand(SECOND, 5.0))  # by one who had looked it up before they were taken
+    kept.append(DeferredRequest(SECOND, 5.0))  # by a thread that got the queue before that
 
-    assert node.errands(1.0) == [Errand(SECOND, 5.0)]
+    assert node.deferred(1.0) == [DeferredRequest(SECOND, 5.0)]
 
 
-def told(node: Node, *, owed_until: float = 0.0) -> tuple[Round, Answer]:
-    """Return a round in which the node was told something, and what takes its answer."""
+def told(node: Node, *, matters_until: float = 0.0) -> tuple[Round, NodeReply]:
+    """Return a round in which the node was sent requests, and the recipient of its replies."""
     found = Round([node], lambda _: False)
-    return found, Answer(found, node, [FIRST, SECOND], owed_until=owed_until)
+    return found, NodeReply(found, node, [FIRST, SECOND], matters_until=matters_until)
 
 
 def test_what_failed_on_the_way_is_told_again():
-    """Once, although it is said of each request that it failed; also when nobody waits for it."""
+    """Once, although each request reports the failure, and even if nobody waits for it."""
     for is_over in (False, True):
         node = Node(0, "redis://h")
-        found, answer = told(node, owed_until=5.0)
+        found, answer = told(node, matters_until=5.0)
         found.is_decided = is_over
 
         for _ in range(2):
             answer.set_exception(OutcomeUnknown("cut"))
 
-        assert node.errands(1.0) == [Errand(FIRST, 5.0), Errand(SECOND, 5.0)]
+        assert node.deferred(1.0) == [DeferredRequest(FIRST, 5.0), DeferredRequest(SECOND, 5.0)]
 
 
 def test_what_a_node_could_not_do_is_told_again_where_nobody_waits_for_it():
-    """It knew no script of ours any more; one who waits would greet it and say it anew."""
-    unknown = Refusal("NOSCRIPT No matching script")
+    """The node lost our scripts; a caller that waits would repeat handshake and request."""
+    unknown = ErrorReply("NOSCRIPT No matching script")
     for is_over, number in ((True, 2), (False, 0)):
         node = Node(0, "redis://h")
-        found, answer = told(node, owed_until=5.0)
+        found, answer = told(node, matters_until=5.0)
         found.is_decided = is_over
 
         for _ in range(2):
             answer.set_result(unknown)
 
-        assert len(node.errands(1.0)) == number
+        assert len(node.deferred(1.0)) == number
 
 
 def test_what_does_not_matter_is_not_told_again():
@@ -64,28 +64,28 @@ def test_what_does_not_matter_is_not_told_again():
 
     told(node)[1].set_exception(OutcomeUnknown("cut"))
 
-    assert not node.has_errands
+    assert not node.has_deferred
 
 
 def test_an_errand_that_failed_is_not_lost():
-    node, errand = Node(0, "redis://h"), Errand(FIRST, 5.0)
+    node, deferred_request = Node(0, "redis://h"), DeferredRequest(FIRST, 5.0)
 
-    Dropped(node, errand).set_exception(OutcomeUnknown("cut"))
-    assert node.errands(1.0) == [errand]
-    Dropped(node, errand).set_result(Refusal("NOSCRIPT No matching script"))
-    assert node.errands(1.0) == [errand]
-    Dropped(node, errand).set_result([1, 1, 1])
-    assert not node.has_errands
+    DroppedReply(node, deferred_request).set_exception(OutcomeUnknown("cut"))
+    assert node.deferred(1.0) == [deferred_request]
+    DroppedReply(node, deferred_request).set_result(ErrorReply("NOSCRIPT No matching script"))
+    assert node.deferred(1.0) == [deferred_request]
+    DroppedReply(node, deferred_request).set_result([1, 1, 1])
+    assert not node.has_deferred
 
 
 def test_a_child_has_locks_of_its_own():
-    """A thread of the parent's may have held them when it forked: nobody would let go of them."""
+    """A thread of the parent may have held them at the fork: nobody would release them."""
     for made in (RedlockBackend, AsyncRedlockBackend):
         url = "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
         backend = made(url=url, location=url, clock=Clock())
-        before = backend._claiming._state, backend._asking._rejoining._state
+        before = backend._claiming._state, backend._asking._readmission._state
 
         backend.after_fork_in_child()
 
         assert backend._claiming._state is not before[0]
-        assert backend._asking._rejoining._state is not before[1]
+        assert backend._asking._readmission._state is not before[1]

@@ -1,4 +1,4 @@
-"""A node on other terms than the client's costs no lease that is held, and is in nobody's way.
+"""A node on other terms than the client's costs no lease that is held, and blocks nobody.
 
 New claims are refused only while too few of the other nodes agree with the client.
 """
@@ -11,9 +11,8 @@ from dataclasses import replace
 import pytest
 
 from lockfast.backends.redlock._sync.backend import RedlockBackend
-from lockfast.backends.redlock.greeting import Terms, greet
-from lockfast.backends.redlock.node import Node
-from lockfast.backends.redlock.requests import Question, Questions, Scripts
+from lockfast.backends.redlock.node import Node, NodeTerms, handshake
+from lockfast.backends.redlock.requests import NodeRequest, NodeRequests, Scripts
 from lockfast.backends.redlock.round import Round
 from lockfast.errors import BackendUnavailable, ConfigurationError, LockError
 from lockfast.model import Claim, Grant, Renewal
@@ -35,8 +34,8 @@ def soon() -> float:
 
 
 def misfit(node: Node, *, number: int = 5) -> LockError:
-    """Greet a node that was set up by others, and return what is said of it."""
-    steps = greet(node, [node] * 5, Terms(Questions("space"), 60.0, durable=False))
+    """Do the handshake with a node that others set up, and return the error."""
+    steps = handshake(node, [node] * 5, NodeTerms(NodeRequests("space"), 60.0, durable=False))
     next(steps)
     steps.send([b"run_id:abc"])
     with pytest.raises(ConfigurationError) as refused:
@@ -45,7 +44,7 @@ def misfit(node: Node, *, number: int = 5) -> LockError:
 
 
 class SomeMisfits:
-    """Nodes of which the last ones were greeted, and must not be asked."""
+    """Nodes of which the last ones are known misfits, and must not be asked."""
 
     def __init__(self, nodes: Sequence[Node], *, misfits: int = 1, number: int = 5) -> None:
         self.nodes = nodes
@@ -63,25 +62,25 @@ class SomeMisfits:
         del deadline
         raise self.said
 
-    def ask(self, questions: Sequence[Question], *, decide, **_: object) -> Round:
+    def ask(self, questions: Sequence[NodeRequest], *, decide, **_: object) -> Round:
         found = Round(self.nodes, decide)
         for node in self.nodes[self.fit :]:
             found.replies[node.number] = node.trouble
         found.asked[: self.fit] = [True] * self.fit
         for node in self.nodes[: self.fit]:
-            found.hear(node.number, [ANSWERS[one.verb] for one in questions])
+            found.deliver(node.number, [ANSWERS[one.verb] for one in questions])
         return found
 
     def hang_up(self) -> None:
-        """Nothing waits."""
+        """Nothing is waiting."""
 
 
 @pytest.fixture
 def backend(request):
-    """One misfit among five, if the test does not ask for others."""
+    """One misfit among five, unless the test asks for others."""
     made = RedlockBackend(url=URL, location=URL, clock=Clock())
     nodes = SomeMisfits(made._nodes.nodes, **getattr(request, "param", {}))
-    for one in (made, made._asking, made._asking._tending, made._asking._rejoining):
+    for one in (made, made._asking, made._asking._reconnect, made._asking._readmission):
         one._nodes = nodes  # type: ignore[assignment]
     yield made
     made._asking.stop()
@@ -118,7 +117,7 @@ def test_nothing_is_acquired_while_a_majority_are_misfits(backend):
     indirect=True,
 )
 def test_nothing_is_acquired_while_misfits_could_be_a_majority_of_their_own(backend):
-    """As two of three nodes, or two of ours with three that this client does not name."""
+    """For example two of three nodes, or two of ours and three that this client does not name."""
     with pytest.raises(ConfigurationError, match="this client names 5"):
         backend.try_acquire(CLAIM, deadline=soon())
 
@@ -138,7 +137,7 @@ def test_each_who_is_refused_is_told_of_its_own_name(backend):
         refused.append(caught.value.about(name))
 
     assert [one.name for one in refused] == ["door", "gate"]
-    assert {type(one) for one in refused} == {ConfigurationError}  # as it is shown in JSON
+    assert {type(one) for one in refused} == {ConfigurationError}  # as shown in JSON
 
 
 @pytest.mark.parametrize("backend", [{"misfits": 3}], indirect=True)
@@ -151,7 +150,7 @@ def test_the_doctor_tells_of_misfits_that_are_too_many(backend):
 
 @pytest.mark.parametrize("error", [BackendUnavailable, ConfigurationError])
 def test_a_misfit_that_was_shut_down_is_in_nobodys_way(backend, error):
-    """Neither one that nothing listens for any more, nor one that lets us in no more."""
+    """Neither if nothing listens there any more, nor if it no longer lets us in."""
     backend._nodes.said = backend._nodes.nodes[4].trouble = error("redis://h5:6379 is away")
 
     assert isinstance(backend.try_acquire(CLAIM, deadline=soon()), Grant)

@@ -1,4 +1,4 @@
-"""A node answers what no script of ours answers: it is not believed, and nobody waits for ever."""
+"""A node replies what none of our scripts does: it is not believed, and nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.redlock import answers
+from lockfast.backends.network.codec import Misread
+from lockfast.backends.redlock import nodes_aio, nodes_threads, replies
 from lockfast.backends.redlock.node import Node
-from lockfast.backends.redlock.nodes import aio, threads
-from lockfast.backends.redlock.requests import Questions, Scripts
-from lockfast.backends.redlock.round import Answer, Round
-from lockfast.backends.wires.parsing import Misread
+from lockfast.backends.redlock.requests import NodeRequests, Scripts
+from lockfast.backends.redlock.round import NodeReply, Round
 from lockfast.core.quorum import Verdict, verdict
 from lockfast.errors import BackendMisbehaved
 from lockfast.model import Claim
 from lockfast.runtime.clock import Clock
 
 CLAIM = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=10.0)
-QUESTIONS = Questions("space")
+QUESTIONS = NodeRequests("space")
 ACQUIRE = QUESTIONS.acquire(CLAIM, attempt=1)
 REFUSED = [1, 1, 0, b"claim", b"owner", 1, 1, 1, 0]
 HANGS = 60.0
 
 
 class StandInWire:
-    """Its node answers everything with the same, a moment later."""
+    """Its node gives the same reply to every request, a moment later."""
 
     owed = 0
 
@@ -35,30 +34,30 @@ class StandInWire:
         self.link = self
         self.failures: list[Exception] = []
 
-    def send_for(self, answer: Answer, _request: bytes, *, deadline: float) -> None:
+    def send_for(self, answer: NodeReply, _request: bytes, *, deadline: float) -> None:
         del deadline
         asyncio.get_running_loop().call_soon(self._tell, answer)
 
-    def _tell(self, answer: Answer) -> None:
+    def _tell(self, answer: NodeReply) -> None:
         try:
             answer.set_result(self._reply)
         except Exception as error:  # noqa: BLE001 - a connection breaks by it
             self.failures.append(error)
 
 
-def nodes_that_answer(*replies: Any) -> tuple[aio.Nodes, list[Any]]:
+def nodes_that_answer(*replies: Any) -> tuple[nodes_aio.Nodes, list[Any]]:
     nodes = [Node(number, f"redis://h{number}") for number in range(len(replies))]
     for one in nodes:
         one.scripts = Scripts("birth")
     wires: list[Any] = [StandInWire(one) for one in replies]
-    return aio.Nodes(nodes, wires, Clock()), wires
+    return nodes_aio.Nodes(nodes, wires, Clock()), wires
 
 
 def is_known(found: Round) -> bool:
-    return verdict(found.standings(answers.standing)) is not Verdict.OPEN
+    return verdict(found.standings(replies.standing)) is not Verdict.OPEN
 
 
-def asked(nodes: aio.Nodes, decide: Any) -> Round:
+def asked(nodes: nodes_aio.Nodes, decide: Any) -> Round:
     async def ask() -> Round:
         async with asyncio.timeout(HANGS):
             return await nodes.ask([ACQUIRE], decide=decide, timeout=0.05)
@@ -68,14 +67,14 @@ def asked(nodes: aio.Nodes, decide: Any) -> Round:
 
 @pytest.mark.parametrize("odd", [None, b"OK", 1, [], [1, 1], [1, 1, 1], [1, 1, 0, 5], REFUSED[:-1]])
 def test_a_node_that_answers_oddly_is_heard_as_one_that_misbehaves(odd):
-    """The others decide, and its connection is closed: what follows may be a part of it."""
+    """The others decide, and its connection is closed: what follows may be part of that reply."""
     nodes, wires = nodes_that_answer(odd, REFUSED, REFUSED)
 
     found = asked(nodes, is_known)
 
     assert isinstance(found.replies[0], BackendMisbehaved)
     assert "redis://h0" in str(found.replies[0])
-    assert verdict(found.standings(answers.standing)) is Verdict.REFUSED
+    assert verdict(found.standings(replies.standing)) is Verdict.REFUSED
     assert [type(error) for one in wires for error in one.failures] == [Misread]
 
 
@@ -100,7 +99,7 @@ def test_what_the_scripts_answer_is_heard(question, reply):
     node = Node(0, "redis://h0")
     found = Round([node], Round.is_over)
 
-    Answer(found, node, [question]).set_result(reply)
+    NodeReply(found, node, [question]).set_result(reply)
 
     assert found.replies == [[reply]]
 
@@ -110,13 +109,13 @@ def test_a_renewal_has_one_of_three_outcomes():
     found = Round([node], Round.is_over)
 
     with pytest.raises(Misread):
-        Answer(found, node, [QUESTIONS.renew(CLAIM)]).set_result([1, 1, 3])
+        NodeReply(found, node, [QUESTIONS.renew(CLAIM)]).set_result([1, 1, 3])
 
     assert isinstance(found.replies[0], BackendMisbehaved)
 
 
 class Defect(Exception):
-    """Of our own."""
+    """A defect of our own."""
 
 
 def fail(found: Round) -> bool:
@@ -126,7 +125,7 @@ def fail(found: Round) -> bool:
 
 
 def test_whoever_asks_is_told_of_a_failure_to_decide():
-    """Not the connections on which the answers come: those to other nodes are sound."""
+    """Not the connections on which the replies come: those to other nodes are sound."""
     nodes, wires = nodes_that_answer(REFUSED, REFUSED, REFUSED)
 
     with pytest.raises(Defect):
@@ -140,4 +139,4 @@ def test_whoever_asks_by_a_thread_is_told_of_a_failure_to_decide():
         raise Defect
 
     with pytest.raises(Defect):
-        threads.Nodes([], [], Clock()).ask([ACQUIRE], decide=fail_at_once, timeout=0.05)
+        nodes_threads.Nodes([], [], Clock()).ask([ACQUIRE], decide=fail_at_once, timeout=0.05)

@@ -1,4 +1,4 @@
-"""What a node does by itself with requests, in whichever order they come: on a real one."""
+"""What a single real node does with requests, in whichever order they come."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from servers.redlock import shared_nodes
 
 from lockfast import AcquireTimeout, Locks
-from lockfast.backends.redlock.greeting import SET_TERMS
-from lockfast.backends.redlock.requests import KEYS, source
+from lockfast.backends.redlock.node import SET_TERMS
+from lockfast.backends.redlock.requests import NODE_KEYS, source
 
 BIRTH = "of-this-test"
 MAX_TTL = 10_000_000
@@ -15,11 +15,11 @@ DAY = 86_400_000
 
 
 class OneNode:
-    """A node that counts, and its scripts by their verbs."""
+    """A node that counts, with its scripts by verb."""
 
     def __init__(self, client, namespace) -> None:
         self.client = client
-        self.about_door = [f"{namespace}:{{door}}:{one}" for one in KEYS]
+        self.about_door = [f"{namespace}:{{door}}:{one}" for one in NODE_KEYS]
         self.node, self.seen = (f"{namespace}:redlock:{one}" for one in ("node", "seen"))
         self.tell(birth=BIRTH, counts=1, max=MAX_TTL, origin="new")
 
@@ -56,7 +56,7 @@ def test_a_node_that_was_taught_teaches_that_too(node):
 
 
 def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
-    """As long as it is asked for."""
+    """For as long as it is asked about."""
     week = 7 * DAY
     node.tell(max=week * 1000)
     node.ask_of_nodes("witness", "another", 0, 1)
@@ -69,7 +69,7 @@ def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
 
 
 def test_a_restarted_node_counts_only_if_all_vouched_for_it_before(node):
-    """Not by the word of one who comes after it: others may hold what an older file lacks."""
+    """Not on the word of a later client: others may hold what an older file lacks."""
     node.tell(run="first")
 
     assert node.enrol("second", durable=True)[:2] == [b"new-birth", 0]
@@ -94,14 +94,14 @@ def acquire(node, claim, *, attempt):
 def test_a_deadline_that_the_clock_cut_is_written_by_the_request_that_it_refuses(
     node, *, is_released
 ):
-    """Otherwise each request cuts it again, and what `min_hold` closed stays so for the step."""
+    """Otherwise each request cuts it again, and a `min_hold` lasts as long as the clock's step."""
     hour = 3_600_000_000
     node.tell(max=2 * hour)
     ttl = hour if is_released else 1
     before = node.ask("acquire", "mine", 1, ttl, hour, 0, "", 0, 0, "owner")[0]
     if is_released:
         assert node.ask("release", "mine", "")[2] == 1
-    node.tell(max=MAX_TTL)  # as if the clock had been put back: it ends further off than anything
+    node.tell(max=MAX_TTL)  # as if the clock had been put back: it ends after max_ttl
 
     first, second = (acquire(node, "other", attempt=n) for n in (1, 2))
 
@@ -136,7 +136,7 @@ def test_who_was_broken_stays_so_whatever_comes_late(node):
 
 
 def test_a_client_of_a_single_redis_touches_nothing_that_a_node_keeps(node, namespace):
-    """Though it uses the same name in the same namespace, on one of the nodes."""
+    """Even with the same name in the same namespace, on one of the nodes."""
     acquire(node, "mine", attempt=1)
     node.ask("acquire", "other", 1, 5_000_000, 0, 0, "inbox", 0, 0, "owner")
     node.ask("withdraw", "third", 3, 1, "")

@@ -1,6 +1,6 @@
-"""A store with sessions in memory, and its wire: what a test can let go wrong at will.
+"""A store with sessions in memory, and its transport, which a test can make fail at will.
 
-As etcd would: a heartbeat proves itself, a claim is admitted by a request of its own, and one
+It works like etcd: a keep-alive proves itself, a claim is admitted by a request of its own, and one
 that does not queue never joins the line.
 """
 
@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 
 from lockfast.backends.sessions import records
 from lockfast.backends.sessions._async.backend import AsyncSessionsBackend
-from lockfast.backends.sessions.answers import Beat, Opening, Own, Seen
-from lockfast.backends.sessions.claims import CarriedClaim
-from lockfast.backends.sessions.line import Line
-from lockfast.backends.sessions.watches import Watch
+from lockfast.backends.sessions.line import LineView, Watch
+from lockfast.backends.sessions.records import (
+    KeepAliveReply,
+    Opening,
+    OwnEntry,
+    SeenEntry,
+    SessionClaim,
+)
 from lockfast.errors import BackendUnavailable, ConfigurationError
 from lockfast.model import Capabilities, Claim, Finding, TokenQuality
 from lockfast.runtime.clock import Clock
@@ -43,18 +47,18 @@ class Standing:
 
 @dataclass
 class Store:
-    """What all wires share, and what it is told to do."""
+    """The state that all transports share, and the faults that a test injects."""
 
     standing: dict[str, Standing] = field(default_factory=dict)
     admitted: list[str] = field(default_factory=list)
     watches: dict[str, list[Watch]] = field(default_factory=dict)
     is_deposed: bool = False
-    """Whether it answers heartbeats, and no quorum confirms them."""
+    """Whether it answers keep-alives that no quorum confirms."""
     refuses: bool = False
     is_back_at: float = 0.0
-    """Until then nobody listens."""
+    """The time until which nobody listens."""
     moves: int = 0
-    """So many admissions find that the line has moved."""
+    """The number of admissions that will find that the line has moved."""
     retry_in: float | None = None
     beats: int = 0
     hung_up: int = 0
@@ -71,7 +75,7 @@ class Store:
 
 
 class MemoryWire:
-    """One session; see the protocol for each method."""
+    """The transport of one session."""
 
     where = "memory with sessions"
     greeting = None
@@ -87,15 +91,15 @@ class MemoryWire:
         del deadline
         return Opening(self._ttl, self._clock.now())
 
-    async def beat(self, *, confirm: bool, deadline: float) -> Beat:
+    async def beat(self, *, confirm: bool, deadline: float) -> KeepAliveReply:
         del confirm, deadline
         self._store.beats += 1
         now = self._clock.now()
-        return Beat(now, now, is_confirmed=not self._store.is_deposed, proves_itself=True)
+        return KeepAliveReply(now, now, is_confirmed=not self._store.is_deposed, proves_itself=True)
 
-    async def own(self, *, deadline: float) -> Sequence[Own]:
+    async def own(self, *, deadline: float) -> Sequence[OwnEntry]:
         del deadline
-        return [Own(key, one.claim.id) for key, one in self._store.standing.items()]
+        return [OwnEntry(key, one.claim.id) for key, one in self._store.standing.items()]
 
     def hang_up(self) -> None:
         self._store.hung_up += 1
@@ -107,10 +111,10 @@ class MemoryWire:
             for key in list(self._store.standing):
                 self._store.drop(key)
 
-    def leak(self) -> None:
+    def abandon_connection(self) -> None:
         self.is_over = True
 
-    async def arrive(self, one: CarriedClaim, *, deadline: float) -> Line:
+    async def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
         del deadline
         store, claim = self._store, one.claim
         if store.refuses:
@@ -119,10 +123,10 @@ class MemoryWire:
             token = next(store.revisions)
             key = f"{claim.name}/{claim.id}"
             store.standing[key] = Standing(claim.id, claim, token, records.of_claim(claim))
-            one.stands_at(key, token=token)
+            one.record_entry(key, token=token)
         return self._line(claim.name, key=one.key, capacity=claim.capacity)
 
-    async def admit(self, one: CarriedClaim, line: Line, *, deadline: float) -> bool:
+    async def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
         del line, deadline
         if self._store.moves:
             self._store.moves -= 1
@@ -134,37 +138,37 @@ class MemoryWire:
         self,
         asked: Sequence[tuple[str, Watch | None]],
         *,
-        line: Line | None = None,
+        line: LineView | None = None,
         deadline: float,
-    ) -> Sequence[Seen | None]:
+    ) -> Sequence[SeenEntry | None]:
         del line, deadline
         for key, watch in asked:
             if watch is not None and key in self._store.standing:
                 self._store.watches.setdefault(key, []).append(watch)
         found = [self._store.standing.get(key) for key, _ in asked]
         return [
-            None if one is None else Seen(one.data, one.token, 0.0, 0.0, was_touched=False)
+            None if one is None else SeenEntry(one.data, one.token, 0.0, 0.0, was_touched=False)
             for one in found
         ]
 
     async def leave(
-        self, one: CarriedClaim, asked: Sequence[str], *, line: Line, deadline: float
-    ) -> Sequence[Seen | None]:
+        self, one: SessionClaim, asked: Sequence[str], *, line: LineView, deadline: float
+    ) -> Sequence[SeenEntry | None]:
         await self.delete(one, deadline=deadline)
         return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
 
-    async def delete(self, one: CarriedClaim, *, deadline: float) -> bool:
+    async def delete(self, one: SessionClaim, *, deadline: float) -> bool:
         back_at = self._store.is_back_at
         await asyncio.sleep(min(back_at, deadline) - self._clock.now())
         if back_at > deadline:
             raise BackendUnavailable("nobody listens")
         return one.key is not None and self._store.drop(one.key)
 
-    async def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:
+    async def close_for(self, one: SessionClaim, seconds: float, *, deadline: float) -> bool:
         raise NotImplementedError
 
-    def touch(self, key: str, one: CarriedClaim, heard: Callable[[bool], None]) -> None:
-        """The admission has told it."""
+    def touch(self, key: str, one: SessionClaim, heard: Callable[[bool], None]) -> None:
+        """Report success: the admission has notified the watchers already."""
         del key, one
         heard(True)
 
@@ -174,7 +178,7 @@ class MemoryWire:
         del deadline
         return [self._store.drop(key) for key, _ in asked]
 
-    async def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
+    async def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
         del confirm, deadline
         return self._line(name, key=None, capacity=1)
 
@@ -188,17 +192,17 @@ class MemoryWire:
         del asked, granted, seconds, deadline
         return []
 
-    def _line(self, name: str, *, key: str | None, capacity: int) -> Line:
+    def _line(self, name: str, *, key: str | None, capacity: int) -> LineView:
         entries = self._store.line(name)
         keys = [f"{name}/{one.name}" for one in entries]
         number = keys.index(key) if key in keys else None
-        line = Line(entries, capacity, prefix=f"{name}/", number=number)
+        line = LineView(entries, capacity, prefix=f"{name}/", number=number)
         line.retry_in = self._store.retry_in
         return line
 
 
 class AsyncMemorySessionsBackend(AsyncSessionsBackend):
-    """Locks in it."""
+    """Locks in this store."""
 
     capabilities = Capabilities(
         fair=True,
@@ -215,6 +219,6 @@ class AsyncMemorySessionsBackend(AsyncSessionsBackend):
         self.store = store
         self._set_up(location="memory with sessions", clock=clock)
 
-    def _new_wire(self, ttl: float, changed: Callable[[], None]) -> MemoryWire:
+    def _new_transport(self, ttl: float, changed: Callable[[], None]) -> MemoryWire:
         del changed
         return MemoryWire(self.store, ttl=ttl, clock=self._clock)

@@ -1,4 +1,4 @@
-"""Who is admitted and who watches whom: decided from one list of the line."""
+"""Which claims are admitted and which they watch, decided from one listing of the line."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.backends.sessions.line import Line, admitted, must_touch, to_watch
+from lockfast.backends.sessions.line import LineView, admitted, must_touch, to_watch
 from lockfast.model import ALL
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One in the line."""
+    """One claim in the line."""
 
     name: str
     weight: int
@@ -34,7 +34,7 @@ def lines(draw) -> tuple[int, list[Standing]]:
 
 @given(lines(), st.data())
 def test_what_is_admitted_stays_admitted_however_others_come_and_go(found, data) -> None:
-    """Each client decides from the list it happens to see, and none may contradict another."""
+    """Each client decides from the list that it happens to see, and none may contradict another."""
     capacity, line = found
     inside = line[: admitted(line, capacity=capacity)]
     for _ in range(4):
@@ -51,14 +51,14 @@ def test_what_is_admitted_stays_admitted_however_others_come_and_go(found, data)
 
 @given(lines())
 def test_nobody_is_left_to_sleep(found) -> None:
-    """Until one of those that somebody watches goes or is admitted, it cannot be its turn."""
+    """A waiter cannot get its turn until one of those that it watches goes or is admitted."""
     capacity, line = found
     inside = admitted(line, capacity=capacity)
     for place in range(inside, len(line)):
         watched = to_watch(line, place, inside=inside, capacity=capacity)
         assert watched
 
-        # Whatever else goes: while the watched stay, and are not newly admitted, so does it.
+        # Whatever else goes: while the watched stay, and are not newly admitted, the waiter stays.
         rest = [one for one in line[: place + 1] if one in watched or one is line[place]]
         if place > inside and capacity not in (1, ALL):
             assert list(watched) == [line[place - 1]]
@@ -99,12 +99,12 @@ def test_the_head_of_the_line_watches_every_holder_of_a_permit() -> None:
 
 
 def test_one_that_had_to_leave_the_line_awaits_who_it_was_told() -> None:
-    """And is not admitted, though its place in what was listed would be."""
+    """It is not admitted either, although its place in the listing would be."""
     entries = [Standing(f"{n}", 1) for n in range(3)]
-    line = Line(entries, 3, prefix="/door/", number=2)
+    line = LineView(entries, 3, prefix="/door/", number=2)
     assert line.is_admitted
 
-    line.aside_for = entries[0]
+    line.stepped_back_for = entries[0]
 
     assert not line.is_admitted
     assert line.to_watch() == [entries[0]]
@@ -113,7 +113,7 @@ def test_one_that_had_to_leave_the_line_awaits_who_it_was_told() -> None:
 
 
 def test_one_that_is_not_in_the_line_has_no_place_and_watches_nobody() -> None:
-    line = Line([Standing("a", 1)], 1, prefix="")
+    line = LineView([Standing("a", 1)], 1, prefix="")
 
     assert line.place is None
     assert not line.is_admitted

@@ -1,63 +1,63 @@
-"""From when a session's time counts."""
+"""The moment from which a session's time counts."""
 
 from __future__ import annotations
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lockfast.backends.sessions.proof import APART, Proof
+from lockfast.backends.sessions.keepalive import LEADER_INFORMED_FRACTION, SessionProof
 
 
 def test_the_opening_proves_itself() -> None:
-    assert Proof(opened_at=100.0, ttl=30.0).counted_from == 100.0
+    assert SessionProof(opened_at=100.0, ttl=30.0).counted_from == 100.0
 
 
 def test_a_heartbeat_confirms_the_one_before_it() -> None:
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
 
-    proof.beaten(sent_at=10.0, now=10.1, is_confirmed=True)
+    proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=True)
     assert proof.counted_from == 0.0
-    proof.beaten(sent_at=20.0, now=20.1, is_confirmed=True)
+    proof.keepalive_answered(sent_at=20.0, now=20.1, is_confirmed=True)
     assert proof.counted_from == 10.0
-    proof.beaten(sent_at=30.0, now=30.1, is_confirmed=True)
+    proof.keepalive_answered(sent_at=30.0, now=30.1, is_confirmed=True)
     assert proof.counted_from == 20.0
 
 
 def test_two_in_a_row_confirm_nothing() -> None:
     """Both may fall between two pings of the leader, which then knows of neither."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
-    proof.beaten(sent_at=10.0, now=10.1, is_confirmed=True)
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
+    proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=True)
 
-    proof.beaten(sent_at=10.2, now=10.3, is_confirmed=True)
-    proof.beaten(sent_at=10.4, now=10.5, is_confirmed=True)
+    proof.keepalive_answered(sent_at=10.2, now=10.3, is_confirmed=True)
+    proof.keepalive_answered(sent_at=10.4, now=10.5, is_confirmed=True)
 
     assert proof.counted_from == 0.0
 
 
 def test_slow_answers_confirm_the_one_before_the_last() -> None:
-    """What counts is the time from an answer to the next request."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    """What counts is the time from a reply to the next request."""
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
     for sent_at in (10.0, 20.0, 30.0, 40.0):
-        proof.beaten(sent_at=sent_at, now=sent_at + 5.0, is_confirmed=True)
+        proof.keepalive_answered(sent_at=sent_at, now=sent_at + 5.0, is_confirmed=True)
 
     assert proof.counted_from == 20.0
 
 
 def test_answers_that_no_majority_confirmed_are_good_for_waiting_only() -> None:
-    """A deposed leader gives them too."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    """A deposed leader sends such replies, too."""
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
     for sent_at in (10.0, 20.0, 30.0):
-        proof.beaten(sent_at=sent_at, now=sent_at, is_confirmed=False)
+        proof.keepalive_answered(sent_at=sent_at, now=sent_at, is_confirmed=False)
 
     assert proof.counted_from == 0.0
-    assert proof.heard_from == 20.0
+    assert proof.contact_from == 20.0
 
 
 def test_a_transaction_confirms_what_was_heard_before_it() -> None:
-    """The create of an acquire needs no second one: a member that is cut off has no answer."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    """The create of an acquire needs no second request: a member that is cut off cannot reply."""
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
     for sent_at in (10.0, 20.0, 30.0):
-        proof.beaten(sent_at=sent_at, now=sent_at, is_confirmed=False)
+        proof.keepalive_answered(sent_at=sent_at, now=sent_at, is_confirmed=False)
 
     proof.confirmed(sent_at=31.0, now=31.1)
 
@@ -65,52 +65,52 @@ def test_a_transaction_confirms_what_was_heard_before_it() -> None:
 
 
 def test_a_greeting_counts_once_a_transaction_follows_it() -> None:
-    """The leader was asked when the connection was made; the majority says that it was one."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    """The leader was asked in the handshake; the majority then confirms that it was the leader."""
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.greeted(sent_at=25.0, now=25.1)
     assert proof.counted_from == 0.0
-    assert proof.heard_from == 25.0
-    proof.beaten(sent_at=25.2, now=25.3, is_confirmed=True)
+    assert proof.contact_from == 25.0
+    proof.keepalive_answered(sent_at=25.2, now=25.3, is_confirmed=True)
     assert proof.counted_from == 25.0
 
 
 def test_a_transaction_that_was_asked_for_before_a_greeting_says_nothing_about_it() -> None:
-    """It may have gone by the connection before, to another member."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    """It may have gone over the connection before, to another member."""
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.greeted(sent_at=25.0, now=25.1)
-    proof.beaten(sent_at=24.9, now=25.3, is_confirmed=True)
+    proof.keepalive_answered(sent_at=24.9, now=25.3, is_confirmed=True)
 
     assert proof.counted_from == 0.0
 
 
 def test_however_many_transactions_there_are_few_are_remembered() -> None:
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
     for number in range(30_000):
         proof.confirmed(sent_at=number / 1000, now=number / 1000)
 
-    assert len(proof._signs) < 20
-    assert 29.999 - proof.counted_from < (APART + 0.1) * 30.0
+    assert len(proof._contacts) < 20
+    assert 29.999 - proof.counted_from < (LEADER_INFORMED_FRACTION + 0.1) * 30.0
 
 
 def test_a_heartbeat_that_proves_itself_counts_from_when_it_was_sent() -> None:
-    """The quorum was asked after the leader had heard it."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    """The quorum was asked after the leader had received it."""
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
 
-    proof.beaten(sent_at=10.0, now=10.1, is_confirmed=True, proves_itself=True)
+    proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=True, proves_itself=True)
 
     assert proof.counted_from == 10.0
     assert proof.next_due > 10.1 + 0.3 * 30.0
 
 
 def test_one_that_would_prove_itself_and_was_not_confirmed_proves_nothing() -> None:
-    """A deposed leader has heard it; nor does the next one that is confirmed speak for it."""
-    proof = Proof(opened_at=0.0, ttl=30.0)
+    """A deposed leader has received it, and the next confirmed keep-alive does not vouch for it."""
+    proof = SessionProof(opened_at=0.0, ttl=30.0)
 
-    proof.beaten(sent_at=10.0, now=10.1, is_confirmed=False, proves_itself=True)
+    proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=False, proves_itself=True)
     assert proof.counted_from == 0.0
-    proof.beaten(sent_at=9.0, now=25.0, is_confirmed=True, proves_itself=True)
+    proof.keepalive_answered(sent_at=9.0, now=25.0, is_confirmed=True, proves_itself=True)
     assert proof.counted_from == 9.0
 
 
@@ -122,7 +122,7 @@ steps_of_life = st.lists(
 
 @given(steps_of_life)
 def test_it_counts_from_a_sign_long_enough_before_a_confirmed_one(steps: list[Step]) -> None:
-    proof, ttl, now = Proof(opened_at=0.0, ttl=30.0), 30.0, 0.0
+    proof, ttl, now = SessionProof(opened_at=0.0, ttl=30.0), 30.0, 0.0
     answered = [(0.0, 0.0)]
     for pause, delay, kind in steps:
         sent_at = now + pause
@@ -131,8 +131,8 @@ def test_it_counts_from_a_sign_long_enough_before_a_confirmed_one(steps: list[St
         if kind == "other":
             proof.confirmed(sent_at=sent_at, now=now)
         else:
-            proof.beaten(sent_at=sent_at, now=now, is_confirmed=kind == "beat")
-        known = [one for one, at in answered if at <= sent_at - APART * ttl]
+            proof.keepalive_answered(sent_at=sent_at, now=now, is_confirmed=kind == "beat")
+        known = [one for one, at in answered if at <= sent_at - LEADER_INFORMED_FRACTION * ttl]
 
         assert before <= proof.counted_from <= max([before, *known])
         if kind == "sync":
@@ -142,11 +142,13 @@ def test_it_counts_from_a_sign_long_enough_before_a_confirmed_one(steps: list[St
 
 @given(st.lists(st.floats(0.0, 4.0), min_size=2, max_size=20), st.floats(0.2, 100.0))
 def test_heartbeats_sent_when_due_all_count(delays: list[float], ttl: float) -> None:
-    """However slow the answers are; and a third of the ttl is left when the next is due."""
-    proof, sent = Proof(opened_at=0.0, ttl=ttl), [0.0]
+    """However slow the replies are; and a third of the ttl is left when the next is due."""
+    proof, sent = SessionProof(opened_at=0.0, ttl=ttl), [0.0]
     for delay in delays:
         sent_at = proof.next_due
-        proof.beaten(sent_at=sent_at, now=sent_at + delay * ttl / 100, is_confirmed=True)
+        proof.keepalive_answered(
+            sent_at=sent_at, now=sent_at + delay * ttl / 100, is_confirmed=True
+        )
 
         assert proof.counted_from == sent[-1]
         assert proof.counted_from + ttl - proof.next_due > ttl / 4
@@ -159,17 +161,17 @@ def test_heartbeats_sent_when_due_all_count(delays: list[float], ttl: float) -> 
 def test_a_lease_that_begins_at_any_time_has_a_third_left_at_the_next_heartbeat(
     waited: float, created_at: float
 ) -> None:
-    """After any wait, in which nothing but `sync` was asked; unless it is stale and says so."""
-    proof, ttl = Proof(opened_at=0.0, ttl=1.0), 1.0
+    """After any wait in which only `sync` was requested; unless it is stale, and says so."""
+    proof, ttl = SessionProof(opened_at=0.0, ttl=1.0), 1.0
     while proof.next_due <= created_at:
-        proof.beaten(sent_at=proof.next_due, now=proof.next_due, is_confirmed=False)
+        proof.keepalive_answered(sent_at=proof.next_due, now=proof.next_due, is_confirmed=False)
     proof.confirmed(sent_at=created_at, now=created_at)
     granted_at = created_at + waited
     while proof.next_due <= granted_at:
-        proof.beaten(sent_at=proof.next_due, now=proof.next_due, is_confirmed=False)
+        proof.keepalive_answered(sent_at=proof.next_due, now=proof.next_due, is_confirmed=False)
 
     if proof.is_stale(granted_at):
-        proof.beaten(sent_at=granted_at, now=granted_at, is_confirmed=True)
+        proof.keepalive_answered(sent_at=granted_at, now=granted_at, is_confirmed=True)
 
     assert not proof.is_stale(granted_at)
     assert proof.counted_from + ttl - proof.next_due > ttl / 4

@@ -1,4 +1,4 @@
-"""What is kept in the store of a name and of a claim, and what a stranger left there."""
+"""What the store keeps of a name and of a claim, and what another program left there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store with sessions gets of the room, on a wire in memory and in virtual time."""
+"""What every store with sessions shares, on a transport in memory and in virtual time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Story = Callable[[AsyncLocks, AsyncMemorySessionsBackend, list[str]], Awaitable[
 
 
 def told_in_virtual_time(story: Story, **options: object) -> None:
-    """Let a story happen to one client, and close it."""
+    """Run a story with one client in virtual time, and close the client."""
 
     async def main() -> None:
         clock, told = virtual_clock(), []
@@ -44,7 +44,7 @@ def test_heartbeats_that_a_quorum_confirms_keep_a_lease_for_ever() -> None:
             await asyncio.sleep(20 * TTL)
             assert lease.remaining > TTL / 4
 
-        await asyncio.sleep(0.1)  # hooks are called beside the work
+        await asyncio.sleep(0.1)  # hooks run beside the work
         assert set(told) == {"Acquired", "Renewed", "Released"}
         assert backend.store.admitted == ["door"]
 
@@ -52,7 +52,7 @@ def test_heartbeats_that_a_quorum_confirms_keep_a_lease_for_ever() -> None:
 
 
 def test_heartbeats_that_no_quorum_confirms_prove_nothing() -> None:
-    """A deposed leader answers each of them, and the lease ends when its last proof is old."""
+    """A deposed leader answers each of them, and the lease ends when its last proof is too old."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
         lease = await locks.lock("door").acquire()
@@ -68,7 +68,7 @@ def test_heartbeats_that_no_quorum_confirms_prove_nothing() -> None:
 
 
 def test_a_heartbeat_that_no_quorum_confirms_is_asked_for_again_soon_and_elsewhere() -> None:
-    """Not when the next one would be due: by then the leases might be over."""
+    """It is not put off until the next one is due: by then the leases might be over."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
         lease = await locks.lock("door").acquire()
@@ -108,7 +108,7 @@ def test_a_session_in_jeopardy_that_recovers_keeps_its_leases() -> None:
 
 
 def test_a_release_waits_for_a_connection_as_long_as_it_may() -> None:
-    """Half of its time is for another member: not if there was none to ask."""
+    """Half of its time is reserved for another member, but not if there was none to ask."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
         lease = await locks.lock("door").acquire()
@@ -155,7 +155,7 @@ def test_who_waits_is_woken_by_the_watch_of_who_was_in_front() -> None:
 
 
 def test_who_was_refused_is_not_carried_on() -> None:
-    """The session would never be idle, and each refusal would stay in memory."""
+    """Otherwise the session would never be idle, and each refusal would stay in memory."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
         backend.store.refuses = True
@@ -172,7 +172,7 @@ def test_who_was_refused_is_not_carried_on() -> None:
 
 
 def test_a_store_may_say_when_to_look_again() -> None:
-    """Where not every change is told by a watch: what stays closed by somebody's own clock."""
+    """For changes that no watch reports, such as a name that a client's own clock keeps closed."""
 
     async def story(_: AsyncLocks, backend: AsyncMemorySessionsBackend, __: list) -> None:
         owner, soon = Owner("host", 1).to_text(), virtual_clock().now() + 5

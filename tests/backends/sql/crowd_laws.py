@@ -1,4 +1,4 @@
-"""Many of one client that ask for one name at once, on every SQL server."""
+"""Many claims of one client for one name at once, on every SQL server."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from both_flavours import number_waiting
 from fault_scene import new_name
 
 from lockfast import AsyncLocks, Locks, LocksClosed
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.core.trust import trusted_until
+from lockfast.core.renewal import trusted_until
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 CROWD = 200
 
 ON_THE_WAY = 0.05
-"""How long a message takes in either direction. One by one, on four connections, the crowd would
-take three round trips each, so fifteen seconds to join the line."""
+"""Latency of a message in either direction, in seconds. One by one, on four connections, the crowd
+would take three round trips each, so fifteen seconds to join the line."""
 
 REQUEST = 10.0
-"""Enough for each request of a slow machine, and not enough for the whole crowd one by one."""
+"""Enough for each request on a slow machine, but not for the whole crowd one by one, in seconds."""
 
 PATIENCE = 60.0
 
@@ -33,7 +33,7 @@ Outcomes = list[BaseException | None]
 
 @contextmanager
 def crowd_of_threads(url: str, name: str) -> Iterator[tuple[Callable[[], int], Outcomes]]:
-    """Let threads of one client wait; give how many do, and what became of those who ended."""
+    """Let threads of one client wait; yield how many do, and the outcomes of those that ended."""
     outcomes: Outcomes = []
     locks = Locks(url, request_timeout=REQUEST)
 
@@ -83,10 +83,10 @@ def crowd_of_tasks(url: str, name: str) -> Iterator[tuple[Callable[[], int], Out
 
 
 class CrowdLaws:
-    """By the fixtures `server` and `flavour`."""
+    """Needs the fixtures `server` and `flavour`."""
 
     def test_a_grant_is_counted_from_when_its_request_had_a_connection(self, server, flavour):
-        """One that waited for longer than its ttl would otherwise come too late to be trusted."""
+        """Otherwise a grant after a wait longer than its ttl would be too late to trust."""
         ttl, name = 3 * PATIENCE, new_name()
         locks = flavour.locks(server.url(), connections=1, ttl=ttl, request_timeout=PATIENCE)
         locks.lock(name).acquire().release()
@@ -106,7 +106,7 @@ class CrowdLaws:
 
     @pytest.mark.parametrize("crowd", [crowd_of_threads, crowd_of_tasks])
     def test_a_crowd_joins_the_line_however_long_that_takes_it(self, server, crowd):
-        """Waiting for a connection is no part of a request, and they join in batches."""
+        """Waiting for a connection is not part of a request, and the claims join in batches."""
         name = new_name()
         with Locks(server.url(), request_timeout=30) as others, others.lock(name):
             with Proxy(server.port) as proxy:

@@ -1,4 +1,4 @@
-"""What an application has, made for the tests: pools and engines that the laws are tried on."""
+"""The pools and engines of an application, made for the tests of borrowed connections."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from both_flavours import Flavour, number_waiting
 from interrupting import interrupt, places
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 PATIENT = {"request_timeout": 20.0}
-"""For clients whose own patience is not on trial."""
+"""For clients whose own timeout is not under test."""
 
 
 class AsyncLentPool(psycopg_pool.AsyncConnectionPool):
-    """A pool that counts what it lends, and opens itself: where it is made nothing is awaited."""
+    """A pool that counts what it lends, and opens on first use: its constructor cannot await."""
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, open=False, **{"min_size": 1, "max_size": 4, **options})
@@ -38,13 +38,13 @@ class AsyncLentPool(psycopg_pool.AsyncConnectionPool):
         await super().putconn(connection)
 
     async def aclose(self) -> None:
-        """Assert that all came back, and close it."""
+        """Check that every connection came back, and close the pool."""
         assert self.lent == 0
         await self.close()
 
 
 class LentPool(psycopg_pool.ConnectionPool):
-    """As above."""
+    """The same for threads."""
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, open=False, **{"min_size": 1, "max_size": 4, **options})
@@ -63,7 +63,7 @@ class LentPool(psycopg_pool.ConnectionPool):
         super().putconn(connection)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Assert that all came back, and close it."""
+        """Check that every connection came back, and close the pool."""
         assert self.lent == 0
         super().close(timeout)
 
@@ -75,7 +75,7 @@ class LentEngine:
         make = create_async_engine if is_asyncio else sqlalchemy.create_engine
         self.engine = make(url, **options)
         if not is_asyncio:
-            # As an application's: the first connection asks for much that is not on trial.
+            # As in an application: the first connection sends many queries that are not under test.
             self.engine.connect().close()
 
     @property
@@ -83,18 +83,18 @@ class LentEngine:
         return int(self.engine.pool.checkedout())
 
     def close(self) -> None:
-        """Assert that all came back, and close it."""
+        """Check that every connection came back, and close the engine."""
         assert self.lent == 0
         self.engine.dispose()
 
     async def aclose(self) -> None:
-        """As above."""
+        """The same in asyncio."""
         assert self.lent == 0
         await self.engine.dispose()
 
 
 class Lending:
-    """What one application has, by blocking calls of either flavour; closed after the clients."""
+    """What an application lends, with blocking calls in both flavours; closed after clients."""
 
     def __init__(self, flavour: Flavour, client: Any, *, lent: Callable[[], int]) -> None:
         self.client = client
@@ -103,14 +103,14 @@ class Lending:
         flavour.close_after_clients(self)
 
     def is_whole(self) -> bool:
-        """Whether nothing is lent."""
+        """Whether no connection is lent."""
         return self.lent() == 0
 
     def close(self) -> None:
-        """Assert that all came back, and close it."""
+        """Check that every connection came back, and close the client."""
         eventually(self.is_whole, what="all that was lent is back")
         client = self.client
-        # An engine is disposed of; a connection of asyncmy says goodbye in this way.
+        # An engine is disposed of; an asyncmy connection says goodbye with `ensure_closed`.
         ends = ("dispose", "ensure_closed", "close")
         self._flavour.call(next(getattr(client, one) for one in ends if hasattr(client, one)))
 
@@ -118,7 +118,7 @@ class Lending:
 
 
 def lent_pool(flavour: Flavour, url: str, **options: Any) -> Lending:
-    """Return a pool of psycopg's."""
+    """Return a psycopg pool."""
     kind = LentPool if flavour.name == "sync" else AsyncLentPool
     pool = flavour.call(kind, url, **options)
     flavour.call(pool.open)
@@ -126,7 +126,7 @@ def lent_pool(flavour: Flavour, url: str, **options: Any) -> Lending:
 
 
 def lent_engine(flavour: Flavour, url: str, **options: Any) -> Lending:
-    """Return an engine, by a URL of SQLAlchemy's."""
+    """Return an engine for a SQLAlchemy URL."""
     make = sqlalchemy.create_engine if flavour.name == "sync" else create_async_engine
     engine = flavour.call(make, url, **options)
     return Lending(flavour, engine, lent=engine.pool.checkedout)
@@ -140,7 +140,7 @@ def lent_connection(flavour: Flavour, connect: Callable[[], Any]) -> Lending:
 
 
 async def cancelled(locks: Any, name: str, turns: int) -> None:
-    """Cancel an acquire after so many turns of the loop."""
+    """Cancel an acquire after this many turns of the loop."""
     task = asyncio.ensure_future(locks._inner.lock(name).acquire())
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -149,18 +149,20 @@ async def cancelled(locks: Any, name: str, turns: int) -> None:
 
 
 def interrupt_everywhere(action: Callable[[], object], *, is_whole: Callable[[], bool]) -> None:
-    """Interrupt the action at one place after the other: whatever it has taken is given back.
+    """Interrupt the action at one place after another: whatever it took is given back.
 
-    The first places are tried one by one; of the others some hundred are a driver's, all alike.
+    The first places are tried one by one; of the others, some hundreds in a driver and all alike,
+    only a sample.
     """
     looks = itertools.count(1)
 
     def is_whole_at_last() -> bool:
-        # What an interrupt left behind may know itself; that is rare.
+        # What an interrupt left behind may refer to itself, and then only the garbage collector
+        # frees it; that is rare.
         return is_whole() or (next(looks) % 4 == 0 and gc.collect() >= 0 and is_whole())
 
     gc.collect()
-    gc.disable()  # it calls what others have registered, which is not on trial
+    gc.disable()  # it runs callbacks of others, which are not under test
     try:
         count = places(action)
         for place in [*range(60), *range(60, count, max(1, count // 60))]:
@@ -171,7 +173,7 @@ def interrupt_everywhere(action: Callable[[], object], *, is_whole: Callable[[],
 
 
 class LendingLaws:
-    """What holds for everything that lends; `lending` is each kind of it, `held` is another's."""
+    """For everything that lends: `lending` is each kind of it, `held` another client's lease."""
 
     def test_a_lock_is_taken_and_given_back(self, flavour, lending, name):
         locks = flavour.adopted(lending.client, **PATIENT)

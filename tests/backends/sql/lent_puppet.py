@@ -1,4 +1,4 @@
-"""A process of its own whose locks are over what its application has, and which can fork.
+"""A separate process that locks over its application's connections, and can fork.
 
 lent_puppet.py ADDRESS KIND URL
 """
@@ -36,7 +36,7 @@ class LentPuppet:
         serve(self, self._address)
         os._exit(0)
 
-    # -- what it can be told -----------------------------------------------------------
+    # -- its commands ------------------------------------------------------------------
 
     def acquire(self, name: str) -> int:
         lease = self._leases[name] = self._locks.lock(name).acquire(timeout=30)
@@ -49,7 +49,7 @@ class LentPuppet:
         self._leases[name].release()
 
     def lent(self) -> int:
-        """Close the locks, and return how many connections are not back."""
+        """Close the locks, and return how many connections have not come back."""
         self._locks.close()
         client = self._client
         if hasattr(client, "getconn"):

@@ -1,4 +1,4 @@
-"""What making and dropping the tables promises on every SQL server."""
+"""What creating and dropping the tables guarantees on every SQL server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lockfast import ConfigurationError
-from lockfast.backends.sql._async import making as aio
-from lockfast.backends.sql._sync import making as threads
+from lockfast.backends.sql._async import maintenance as aio
+from lockfast.backends.sql._sync import maintenance as threads
 
 
 def by(verb: str) -> Callable[..., Any]:
@@ -21,11 +21,11 @@ def by(verb: str) -> Callable[..., Any]:
     return call
 
 
-made, dropped, are_there = map(by, ("made", "dropped", "are_there"))
+made, dropped, are_there = map(by, ("make_tables", "drop_tables", "tables_exist"))
 
 
 class MakingLaws:
-    """By the fixtures `unmade`, tables that nobody has made yet, and `run`, which runs SQL."""
+    """Needs the fixtures `unmade`, tables that do not exist yet, and `run`, which runs SQL."""
 
     def test_they_are_made_once(self, wire, unmade) -> None:
         assert made(wire, unmade)

@@ -1,4 +1,4 @@
-"""What holds for the variables of a session, whatever the server: none is forgotten or trusted."""
+"""Session variables on any server: none is forgotten, and none is trusted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from both_flavours import number_waiting
 
 from lockfast.backends.sql.session_variables import Pinned
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 
 def unclear(
     names: Iterable[str], pinned: Sequence[Pinned], left: Mapping[str, str]
 ) -> dict[str, int]:
-    """Return the variables that do not stand in the table exactly once, and how often they do."""
+    """Return the variables that are not in the table exactly once, and how often they are."""
     patterns = [one.name for one in pinned] + [
         one for line in left.values() for one in line.split()
     ]
@@ -28,7 +28,7 @@ def unclear(
 class HostileDefaultsLaws:
     """Locks on a server with hostile defaults; `opened` makes clients, in each way to reach it.
 
-    Each of these failed with at least one of the defaults, before it was pinned.
+    Each of these tests failed with at least one of the defaults before that was pinned.
     """
 
     @pytest.fixture
@@ -38,9 +38,9 @@ class HostileDefaultsLaws:
     def test_a_grant_is_committed_before_it_is_returned(self, pair, name):
         one, other = pair
         other.lock(f"{name} held").acquire(timeout=20)
-        assert one.lock(f"{name} held").try_acquire() is None  # by a transaction
+        assert one.lock(f"{name} held").try_acquire() is None  # with a transaction
 
-        lease = one.lock(name).acquire(timeout=20)  # by one statement
+        lease = one.lock(name).acquire(timeout=20)  # with one statement
 
         assert [who.token for who in other.inspect(name).holders] == [lease.token]
 

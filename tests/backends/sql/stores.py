@@ -1,6 +1,6 @@
-"""Two stores in memory that steps are run on: one table as SQLite has it, two as servers will.
+"""Two stores in memory that steps run on: one table as in SQLite, two as on a server.
 
-The driver is the smallest there can be; it writes down what was asked, by round trips.
+The driver is the smallest possible; it records the queries of each round trip.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
-from lockfast.backends.sql.changes import Change
-from lockfast.backends.sql.dialect import Seen
-from lockfast.backends.sql.rows import COLUMNS
-from lockfast.backends.sql.steps import Ask, Asked, AskMany, Rows, Steps
+from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.door_rows import COLUMNS, Change
+from lockfast.backends.sql.steps import Queries, Query, QueryMany, Rows, Steps
 from lockfast.backends.sql.verbs import Verbs
 from lockfast.backends.sqlite import schema
 from lockfast.backends.sqlite.dialect import SqliteDialect
@@ -24,7 +23,7 @@ NAMESPACE = "steps"
 
 
 class Store:
-    """A database in memory, its verbs, and what was asked of it."""
+    """A database in memory, its verbs, and the queries that it received."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -34,7 +33,7 @@ class Store:
         self.verbs: Verbs
 
     def run(self, steps: Steps[T]) -> T:
-        """Do the steps; ten lines are all that a driver needs."""
+        """Run the steps; a driver needs no more than these ten lines."""
         self.rounds = []
         answers: list[Rows] | None = None
         try:
@@ -46,14 +45,14 @@ class Store:
             answer: T = end.value
             return answer
 
-    def _answer(self, one: Ask | AskMany) -> Rows:
-        if isinstance(one, Ask):
+    def _answer(self, one: Query | QueryMany) -> Rows:
+        if isinstance(one, Query):
             return self.sqlite.execute(one.statement, one.values).fetchall()
         self.sqlite.executemany(one.statement, one.rows)
         return ()
 
     def places(self, name: str) -> list[tuple[Any, ...]]:
-        """Return the rows of all who stand at the name, without the record's own columns."""
+        """Return the rows of all claims at the name, without the record's own columns."""
         columns = ", ".join(COLUMNS[:14])
         rows = self.sqlite.execute(
             f"SELECT {columns} FROM places WHERE key = ? AND id != '' ORDER BY arrived",
@@ -70,7 +69,7 @@ class Store:
         return row or (0, 0)
 
     def check(self, name: str) -> None:
-        """Fail unless what the store knows of its rows is true."""
+        """Fail unless the store's record of its rows is true."""
 
     def close(self) -> None:
         self.sqlite.close()
@@ -87,7 +86,7 @@ class OneTable(Store):
 
 
 class TwoTables(Store):
-    """As on a server: the record is a row to lock, and tells how many others there are."""
+    """As on a server: the record is a row to lock, and holds the number of other rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,12 +112,12 @@ class TwoTables(Store):
 
 
 class TwoTablesDialect:
-    """Text for SQLite, in the form of a server's: lock and time first, then what is there."""
+    """SQL for SQLite in the form of a server's: lock and time first, then the rows."""
 
     _others = ", ".join(COLUMNS[1:])
     _place = ", ".join(COLUMNS[:14])
 
-    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Ask]:
+    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Query]:
         lock = "/* FOR UPDATE */" if locked else ""
         record = f"SELECT store_time(), 0, {self._others} FROM door WHERE key = ? {lock}"
         first = f"""
@@ -129,78 +128,78 @@ class TwoTablesDialect:
                 ORDER BY arrived LIMIT ?)
             """
         values = (key, key, key, -1 if front is None else front)
-        return Ask(record, (key,)), Ask(first, values)
+        return Query(record, (key,)), Query(first, values)
 
-    def seen(self, answers: Sequence[Rows]) -> Seen | None:
+    def seen(self, answers: Sequence[Rows]) -> SeenDoor | None:
         records, others = answers
         if not records:
             return None
         [(now, *record)] = records
-        return Seen(now, record[14], record[15], [tuple(record), *others])
+        return SeenDoor(now, record[14], record[15], [tuple(record), *others])
 
-    def make(self, key: bytes) -> Asked:
+    def make(self, key: bytes) -> Queries:
         nobody = "?, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0"
-        return [Ask(f"INSERT INTO door VALUES ({nobody}) ON CONFLICT DO NOTHING", (key,))]
+        return [Query(f"INSERT INTO door VALUES ({nobody}) ON CONFLICT DO NOTHING", (key,))]
 
-    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
-        # Wherever it stands: where it is said to have arrived only helps to find it.
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
+        # Wherever it stands: `arrived` only helps to find it.
         del arrived
         return self.own_among(key, [claim_id])
 
-    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
         marks = ", ".join("?" * len(claim_ids))
         where = f"key = ? AND id IN ({marks}) AND standing = 3"
-        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, *claim_ids))
+        return Query(f"SELECT {self._place} FROM place WHERE {where}", (key, *claim_ids))
 
-    def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
+    def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
         marks = ", ".join("?" * len(parties))
         where = f"key = ? AND standing = 3 AND party IN ({marks})"
-        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, *parties))
+        return Query(f"SELECT {self._place} FROM place WHERE {where}", (key, *parties))
 
-    def end_of_line(self, key: bytes) -> Ask:
+    def end_of_line(self, key: bytes) -> Query:
         last = "SELECT max(arrived) FROM place WHERE key = ?"
-        return Ask(f"SELECT ({last}), crowd FROM door WHERE key = ?", (key, key))
+        return Query(f"SELECT ({last}), crowd FROM door WHERE key = ?", (key, key))
 
-    def count_before(self, key: bytes, arrived: int) -> Ask:
-        return Ask(
+    def count_before(self, key: bytes, arrived: int) -> Query:
+        return Query(
             "SELECT count(*) FROM place WHERE key = ? AND standing = 3 AND arrived < ?",
             (key, arrived),
         )
 
-    def save(self, change: Change) -> Asked:
-        asked: list[Ask | AskMany] = []
+    def save(self, change: Change) -> Queries:
+        asked: list[Query | QueryMany] = []
         if change.left:
             rows = [(change.key, arrived) for arrived in change.left]
-            asked.append(AskMany("DELETE FROM place WHERE key = ? AND arrived = ?", rows))
+            asked.append(QueryMany("DELETE FROM place WHERE key = ? AND arrived = ?", rows))
         if change.rows:
             marks = ", ".join("?" * 15)
             rows = [row[:15] for row in change.rows]
             save = f"INSERT OR REPLACE INTO place VALUES ({marks})"
-            asked.append(AskMany(save, rows))
+            asked.append(QueryMany(save, rows))
         if change.record is not None or asked:
             asked.append(self._record(change))
         return asked
 
-    def _record(self, change: Change) -> Ask:
+    def _record(self, change: Change) -> Query:
         sets, values = "", ()
         if change.record is not None:
             sets = "".join(f"{column} = ?, " for column in COLUMNS[1:])
             values = change.record[2:]
-        return Ask(
+        return Query(
             f"UPDATE door SET {sets} crowd = crowd + ?, head = ? WHERE key = ?",
             (*values, change.crowd, change.head or 0, change.key),
         )
 
-    def names_in_use(self, start: bytes) -> Ask:
-        return Ask(
+    def names_in_use(self, start: bytes) -> Query:
+        return Query(
             "SELECT DISTINCT key FROM places WHERE id != '' AND standing < 4"
             " AND substr(key, 1, ?) = ? ORDER BY key",
             (len(start), start),
         )
 
-    def names_of(self, clients: Sequence[str]) -> Ask:
+    def names_of(self, clients: Sequence[str]) -> Query:
         marks = ", ".join("?" * len(clients))
-        return Ask(
+        return Query(
             f"SELECT DISTINCT key FROM places WHERE client IN ({marks}) ORDER BY key",
             clients,
         )

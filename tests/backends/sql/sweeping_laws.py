@@ -1,4 +1,4 @@
-"""What sweeping promises on every SQL server; a store says how its tables are reached."""
+"""What the reaper guarantees on every SQL server; a store says how to reach its tables."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lockfast.backends.sql import sweeping
-from lockfast.backends.sql._async.sweeping import AsyncSweeper
-from lockfast.backends.sql._sync.sweeping import Sweeper
+from lockfast.backends.sql import dialect
+from lockfast.backends.sql._async.maintenance import AsyncNameReaper
+from lockfast.backends.sql._sync.maintenance import NameReaper
 from lockfast.core.naming import name_of, storage_key
 from lockfast.model import Claim
 
@@ -21,17 +21,17 @@ def claim(claim_id: str, name: str, **more: Any) -> Claim:
     return Claim(claim_id, name, "client", "{}", 1, 1, more.pop("ttl", 10.0), **more)
 
 
-def sweeper_on(wire: Any, broom: Any) -> Any:
-    """Return what sweeps, in the flavour of the wire."""
-    kind = Sweeper if wire.flavour.name == "sync" else AsyncSweeper
-    return wire.flavour.call(kind, wire.inner, broom)
+def sweeper_on(wire: Any, reaper: Any) -> Any:
+    """Return a name reaper in the flavour of the transport."""
+    kind = NameReaper if wire.flavour.name == "sync" else AsyncNameReaper
+    return wire.flavour.call(kind, wire.inner, reaper)
 
 
 class Names:
-    """Names in tables of the test's own, which are used, get older and are swept.
+    """Names in the test's own tables, which are used, grow older and are reaped.
 
-    `run` runs a statement; `key` is how it says that column, and `mark` how on a wire it says
-    what it is given; `broom` makes one.
+    `run` runs a statement; `key` is how a statement names that column, and `mark` the transport's
+    placeholder for a value; `reaper` makes a reaper.
     """
 
     def __init__(
@@ -42,35 +42,35 @@ class Names:
         run: Callable[..., Any],
         key: str,
         mark: str,
-        broom: Any,
+        reaper: Any,
     ) -> None:
         self.wire = wire
         self.statements = statements
-        self.broom = broom
-        self.tables = broom.args[0]
+        self.reaper = reaper
+        self.tables = reaper.args[0]
         self.run = run
         self.key = key
         self.mark = mark
-        self._sweeper = sweeper_on(wire, broom())
+        self._name_reaper = sweeper_on(wire, reaper())
 
     def done(self, request: Any) -> int | None:
-        """Return the token of what was done, None if nothing was."""
+        """Return the token of what was done; None if nothing was."""
         return self.statements.token_in(self.wire.run(request))
 
     def take(self, name: str, **options: Any) -> int:
-        """Take a name, and return the token."""
+        """Take a name and return its token."""
         token = self.done(self.statements.take_new(claim(name, name, **options)))
         assert token is not None
         return token
 
     def use(self, *names: str) -> None:
-        """Take names and give them back."""
+        """Take names and release them."""
         for name in names:
             self.take(name)
             assert self.done(self.statements.release(claim(name, name))) is not None
 
     def age(self, seconds: float) -> None:
-        """Let it be later than it was: all that was done, was done longer ago."""
+        """Make everything that was done this many seconds older."""
         self.run(
             f"UPDATE {self.tables.door} SET last_token = last_token - {int(seconds * 1e6)},"
             f" token = token - {int(seconds * 1e6)}, since = since - {seconds},"
@@ -78,14 +78,14 @@ class Names:
         )
 
     def old_one(self) -> int:
-        """Have a name that may be swept, and return its last token."""
+        """Make a name that may be reaped, and return its last token."""
         self.use("door")
         self.age(DAY + 60)
         [[token]] = self.run(f"SELECT last_token FROM {self.tables.door}")
         return int(token)
 
     def stands(self, name: str, claim_id: str, *, standing: int, until: float = 0.0) -> None:
-        """Let another stand beside the record."""
+        """Add another claim beside the record."""
         key = storage_key("test", name)
         self.run(
             f"INSERT INTO {self.tables.place}"
@@ -96,23 +96,23 @@ class Names:
         self.run(f"UPDATE {self.tables.door} SET crowd = crowd + 1 WHERE {self.key} = %s", key)
 
     def sweep(self) -> int:
-        """Sweep a few rows; return how many names went."""
+        """Reap a few rows; return how many names were removed."""
         flavour = self.wire.flavour
-        flavour.call(self._sweeper.count, sweeping.SWEEP_EVERY)
-        return int(flavour.call(self._sweeper.sweep, deadline=flavour.clock.now() + 20))
+        flavour.call(self._name_reaper.count, dialect.REAP_EVERY_VERBS)
+        return int(flavour.call(self._name_reaper.sweep, deadline=flavour.clock.now() + 20))
 
     def known(self) -> set[str]:
-        """Return the names that are there."""
+        """Return the names in the table."""
         rows = self.run(f"SELECT {self.key} FROM {self.tables.door}")
         return {name_of(bytes(key)) for (key,) in rows}
 
     def holders(self) -> list[str]:
-        """Return who holds each of them."""
+        """Return the holder of each name."""
         return [one for (one,) in self.run(f"SELECT id FROM {self.tables.door}")]
 
 
 class SweepingLaws:
-    """By the fixtures `names`, and `elsewhere`, which is a wire to a server that is away."""
+    """Needs the fixtures `names`, and `elsewhere`, a transport to a server that is away."""
 
     def test_idle_names_go_after_a_day_and_not_before(self, names) -> None:
         names.use("old")
@@ -165,28 +165,28 @@ class SweepingLaws:
         assert left == 0
 
     def test_tokens_that_are_ahead_of_the_clock_are_not_forgotten(self, names) -> None:
-        """The clock was set back: by it alone they could be given again."""
+        """The clock was set back: going by it alone, they could be granted again."""
         names.use("door")
         names.age(-DAY)
 
         assert names.sweep() == 0
 
     def test_it_is_done_a_few_at_a_time(self, names, monkeypatch) -> None:
-        monkeypatch.setattr(sweeping, "SWEEP_ROWS", 4)
+        monkeypatch.setattr(dialect, "REAP_ROWS", 4)
         names.use(*(f"name {i}" for i in range(10)))
         names.age(DAY + 60)
 
         assert [names.sweep() for _ in range(4)] == [4, 4, 2, 0]
 
     def test_it_is_done_now_and_then(self, names) -> None:
-        broom = names.broom()
+        reaper = names.reaper()
 
-        due = [broom.is_due() for _ in range(sweeping.SWEEP_EVERY + 1)]
+        due = [reaper.is_due() for _ in range(dialect.REAP_EVERY_VERBS + 1)]
 
-        assert due == [True, *[False] * (sweeping.SWEEP_EVERY - 1), True]
+        assert due == [True, *[False] * (dialect.REAP_EVERY_VERBS - 1), True]
 
     def test_it_goes_on_behind_what_is_in_use(self, names, monkeypatch) -> None:
-        monkeypatch.setattr(sweeping, "SWEEP_ROWS", 4)
+        monkeypatch.setattr(dialect, "REAP_ROWS", 4)
         for i in range(10):
             names.take(f"held {i}", ttl=7 * DAY)
         names.use("idle")
@@ -196,7 +196,7 @@ class SweepingLaws:
         assert len(names.known()) == 10
 
     def test_takers_and_brooms_at_once_lose_no_hold_and_no_token(self, names) -> None:
-        """Names as old as can be, taken, given back, made old and swept, all at once."""
+        """Names as old as can be are taken, released, aged and reaped, all at once."""
         statements, done = names.statements, False
 
         def use(number: int) -> int:
@@ -219,12 +219,12 @@ class SweepingLaws:
             return count
 
         def sweep() -> int:
-            gone, broom = 0, names.broom()
+            gone, reaper = 0, names.reaper()
             while not done:
-                swept, between = broom.swept(names.wire.run(broom.request()))
+                swept, between = reaper.swept(names.wire.run(reaper.request()))
                 gone += swept
                 if between is not None:
-                    gone += names.wire.transact(partial(broom.lines, between))
+                    gone += names.wire.transact(partial(reaper.lines, between))
             return gone
 
         flavour = names.wire.flavour
@@ -237,8 +237,8 @@ class SweepingLaws:
         assert sum(one.result() for one in brooms) > 0
 
     def test_a_store_that_is_away_does_no_harm(self, names, elsewhere) -> None:
-        sweeper = sweeper_on(elsewhere, names.broom())
+        name_reaper = sweeper_on(elsewhere, names.reaper())
         flavour = elsewhere.flavour
-        flavour.call(sweeper.count)
+        flavour.call(name_reaper.count)
 
-        assert flavour.call(sweeper.sweep, deadline=flavour.clock.now() + 20) == 0
+        assert flavour.call(name_reaper.sweep, deadline=flavour.clock.now() + 20) == 0

@@ -1,4 +1,4 @@
-"""The steps do to rows what the door does to places, however little of a line they read."""
+"""The steps do to rows what the door does to entries, however little of a line they read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from lockfast.backends.sql.passing import Arrival, Arrived, Outcome, Passage, Withdrawal
-from lockfast.backends.sql.rows import row_of
+from lockfast.backends.sql.door_rows import Arrival, Arrived, Outcome, Passage, Withdrawal, row_of
 from lockfast.backends.sql.steps import Steps
 from lockfast.backends.sql.verbs import Decided
 from lockfast.core.door import Door
@@ -38,7 +37,7 @@ BELIEFS = st.sampled_from(["right", "right", "none", "wrong"])
 
 
 class StepsMachine(RuleBasedStateMachine):
-    """The same verbs on a store, of which little is read, and on a door that is known whole."""
+    """The same verbs on a store, of which little is read, and on a door known in full."""
 
     made: Callable[[], Store]
     claims = Bundle("claims")
@@ -50,7 +49,7 @@ class StepsMachine(RuleBasedStateMachine):
         party=st.sampled_from([None, "saga"]),
     )
     def open(self, capacity: int, size: int, party: str | None) -> MultipleResults[Claim]:
-        """Let one hold who keeps all others out, and some wait."""
+        """Let one claim hold and keep all others out, and let some wait."""
         self.store = self.made()
         self.door = Door()
         self.capacity = capacity
@@ -68,7 +67,7 @@ class StepsMachine(RuleBasedStateMachine):
         if hasattr(self, "store"):
             self.store.close()
 
-    # -- who comes ---------------------------------------------------------------------
+    # -- arrivals ----------------------------------------------------------------------
 
     @rule(
         target=claims,
@@ -79,7 +78,7 @@ class StepsMachine(RuleBasedStateMachine):
     def come_together(
         self, size: int, clients: tuple[str, ...], party: str | None
     ) -> MultipleResults[Claim]:
-        """Let many come, so that the line is long."""
+        """Let many claims come, so that the line is long."""
         crowd = [self._claim(clients[number % len(clients)], party=party) for number in range(size)]
         for one in crowd:
             self.arrive(one, "none")
@@ -177,7 +176,7 @@ class StepsMachine(RuleBasedStateMachine):
 
     @rule(claim=claims, belief=BELIEFS)
     def look(self, claim: Claim, belief: str) -> None:
-        """Ask without a transaction: an answer is the one that arriving would get."""
+        """Ask without a transaction: a reply must be the one that arriving would get."""
         arrived = self.believed(claim, belief) or 0
         seen: Arrived | None = self.store.run(
             self.store.verbs.still_waiting(claim, arrived=arrived)
@@ -202,7 +201,7 @@ class StepsMachine(RuleBasedStateMachine):
 
     @rule(tombstone=st.booleans(), which=st.integers(0, 2))
     def release(self, which: int, *, tombstone: bool) -> None:
-        """Release one of those inside."""
+        """Release one of the claims inside."""
         claim = self.door.places[which].claim if which < len(self.door.places) else None
         if claim is not None:
             self.both(
@@ -233,7 +232,7 @@ class StepsMachine(RuleBasedStateMachine):
         )
 
     def _forget(self, door: Door, clients: list[str]) -> None:
-        # Of a name where they are not, nobody hears.
+        # A name at which they have no claim is left alone.
         if any(place.claim.client in clients for place in door.places):
             door.forget(clients, now=self.store.now)
 
@@ -241,10 +240,10 @@ class StepsMachine(RuleBasedStateMachine):
     def pass_(self, seconds: float) -> None:
         self.store.now += seconds
 
-    # -- both ways ---------------------------------------------------------------------
+    # -- comparing both ----------------------------------------------------------------
 
     def both(self, steps: Steps[Decided[T]], act: Callable[[Door], object]) -> None:
-        """Do it to the store and to the door, and fail unless both answer and ring alike."""
+        """Run it on the store and on the door; fail unless both reply and wake the same."""
         door = copied(self.door)
         try:
             expected = act(door)
@@ -258,7 +257,7 @@ class StepsMachine(RuleBasedStateMachine):
         self.door = copied(door)
 
     def believed(self, claim: Claim, belief: str) -> int | None:
-        """Return where the client thinks that the claim stands."""
+        """Return where the client believes that the claim stands."""
         if belief == "none":
             return None
         stands = [row[0] for row in self.store.places("door") if row[1] == claim.id]
@@ -267,7 +266,7 @@ class StepsMachine(RuleBasedStateMachine):
     @invariant()
     def the_rows_are_the_places(self) -> None:
         if hasattr(self, "store"):
-            # But for the numbers of arrival, which only say who came first.
+            # Except for the arrival numbers, which only say who came first.
             assert [row[1:] for row in self.store.places("door")] == [
                 row_of(b"", place, self.door)[2:15] for place in self.door.places
             ]
@@ -285,13 +284,13 @@ class StepsMachine(RuleBasedStateMachine):
 
 
 def copied(door: Door) -> Door:
-    """Return a door of which a verb changes nothing that is the other's."""
+    """Return a copy of the door that a verb can change without changing the original."""
     places = [copy.copy(place) for place in door.places]
     return Door(capacity=door.capacity, token=door.token, places=places)
 
 
 def one_by_one(door: Door, passage: Passage, *, now: float) -> object:
-    """Return what the door says to one of several."""
+    """Return the door's reply to one of several."""
     if isinstance(passage, Withdrawal):
         door.withdraw(passage.claim, now=now, tombstone=passage.tombstone)
         return None
@@ -302,20 +301,20 @@ def one_by_one(door: Door, passage: Passage, *, now: float) -> object:
 
 
 def told(outcome: Outcome) -> object:
-    """Return the same of the steps' outcome."""
+    """Return the same for an outcome of the steps."""
     if isinstance(outcome, Arrived):
         return outcome.answer
     return None if outcome is None else str(outcome)
 
 
 class OneTableMachine(StepsMachine):
-    """In the layout of the embedded file."""
+    """With the layout of the embedded file."""
 
     made = OneTable
 
 
 class TwoTablesMachine(StepsMachine):
-    """In the layout of a server."""
+    """With the layout of a server."""
 
     made = TwoTables
 

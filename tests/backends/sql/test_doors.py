@@ -1,4 +1,4 @@
-"""Claims of one client that come to one door at the same time go through it together."""
+"""Claims of one client that reach one door at the same time go through it together."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from both_flavours import Flavour
 from going_together import PATIENCE, claim
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.backends.sql._async.doors import DOOR_BATCH, AsyncDoors
-from lockfast.backends.sql._sync.doors import Doors
-from lockfast.backends.sql.passing import Passage, Withdrawal
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.sql._async.group_commit import DOOR_BATCH, AsyncNameQueues
+from lockfast.backends.sql._sync.group_commit import NameQueues
+from lockfast.backends.sql.door_rows import Passage, Withdrawal
+from lockfast_challenge.processes import eventually
 
 
 class Wire:
-    """The way to nobody."""
+    """A transport to nowhere."""
 
     where = "nowhere"
     request_timeout: float | None = PATIENCE
 
 
 class Subject:
-    """Doors of one flavour; each transaction waits until the test lets it go."""
+    """Doors of one flavour; each transaction waits until the test lets it proceed."""
 
     def __init__(self, flavour: Flavour) -> None:
         self.flavour = flavour
         self.wire = Wire()
         self.sizes: list[int] = []
         self.errors: list[Exception | None] = []
-        """What becomes of the next transactions; all others are done."""
+        """The errors of the next transactions; all others succeed."""
         self.may_go = Event()
         is_sync = flavour.name == "sync"
         make: Callable[[], Any] = partial(
-            Doors if is_sync else AsyncDoors,
+            NameQueues if is_sync else AsyncNameQueues,
             self.wire,  # type: ignore[arg-type]
             self.through if is_sync else self.through_async,  # type: ignore[arg-type]
             clock=flavour.clock,
@@ -85,7 +85,7 @@ def subject(request) -> Iterator[Subject]:
 
 
 def come(subject: Subject, count: int) -> list[Future[Any]]:
-    """Let one be under way, and so many wait for it."""
+    """Let one transaction be under way, and this many claims wait for it."""
     first = subject.start()
     eventually(lambda: subject.sizes, what="one is under way")
     others = [subject.start() for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Which clients lend connections to a SQL store, and what is said of the others."""
+"""Which clients lend connections to a SQL store, and the errors for the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PG, MY = "postgresql+psycopg://127.0.0.1/shop", "mysql+pymysql://127.0.0.1/shop"
 
 
 def of_package(package: str) -> object:
-    """Return something of a class that stands in that package."""
+    """Return an object whose class is from that package."""
     return type("Connection", (), {"__module__": f"{package}.connections"})()
 
 
@@ -90,7 +90,7 @@ def test_an_engine_of_another_database_is_refused_with_what_is_accepted():
 def test_what_is_neither_connection_nor_pool_is_refused():
     for client in (psycopg.adapters, psycopg.Xid.from_string("x")):
         assert "give a connection or a pool of psycopg's" in refused(client)
-    pool = object.__new__(asyncmy.pool.Pool)
+    pool = asyncmy.pool.Pool.__new__(asyncmy.pool.Pool)
     assert "give a connection of PyMySQL's" in refused(pool, AsyncLocks)
 
 

@@ -1,4 +1,4 @@
-"""When a client looks at the lines in which its claims stand, decided without a server."""
+"""When a client probes the lines in which its claims stand; tested without a server."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from itertools import pairwise
 
 import pytest
 
-from lockfast.backends.sql.lines import (
-    LESS_QUICK,
-    QUICK,
-    SLOW,
-    STEADY,
-    Glance,
-    Lines,
-    Sight,
+from lockfast.backends.sql.wait_schedule import (
+    BEHIND_POLL_SECONDS,
+    HEAD_POLL_FIRST_SECONDS,
+    HEAD_POLL_LONGEST_SECONDS,
+    SAFETY_POLL_SECONDS,
+    PollSchedule,
+    Probe,
+    ProbeResult,
 )
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 from lockfast.model import Claim
 
-FAR = Sight(is_waiting=True, is_head=True, ends_in=30.0, window_ends_in=None)
+FAR = ProbeResult(is_waiting=True, is_head=True, ends_in=30.0, window_ends_in=None)
 BEHIND = FAR._replace(is_head=False)
 
 
@@ -27,20 +27,20 @@ def claim(number: int, name: str = "door") -> Claim:
 
 
 @pytest.fixture
-def lines() -> Lines:
-    return Lines()
+def lines() -> PollSchedule:
+    return PollSchedule()
 
 
 def test_one_look_is_for_all_names_and_for_the_first_of_ours_at_each(lines):
     for number, name in enumerate(("a", "a", "b")):
         lines.stands(claim(number, name), number + 1, BEHIND, now=float(number))
 
-    assert lines.due_at() == STEADY
-    assert lines.take_due(STEADY, most=9) == [
-        Glance("a", "claim 0", 1),
-        Glance("b", "claim 2", 3),
+    assert lines.due_at() == SAFETY_POLL_SECONDS
+    assert lines.take_due(SAFETY_POLL_SECONDS, most=9) == [
+        Probe("a", "claim 0", 1),
+        Probe("b", "claim 2", 3),
     ]
-    assert lines.due_at() == 2 * STEADY
+    assert lines.due_at() == 2 * SAFETY_POLL_SECONDS
 
 
 def test_the_first_in_line_looks_when_a_hold_would_be_over(lines):
@@ -53,53 +53,53 @@ def test_the_first_in_line_looks_when_a_hold_would_be_over(lines):
 def test_the_others_look_when_one_who_was_let_in_has_not_answered(lines, rings):
     lines.rings = rings
     lines.stands(claim(1), 1, BEHIND._replace(ends_in=1.5), now=10.0)
-    assert lines.due_at() == 10.0 + (STEADY if rings else SLOW)
+    assert lines.due_at() == 10.0 + (SAFETY_POLL_SECONDS if rings else BEHIND_POLL_SECONDS)
 
     lines.stands(claim(1), 1, BEHIND._replace(window_ends_in=0.5), now=10.0)
     assert lines.due_at() == 10.5
 
 
 def test_whoever_is_told_that_one_before_it_was_let_in_looks_after_the_window(lines):
-    """And not at all while others come and go in front of it."""
+    """It does not look at all while others come and go in front of it."""
     lines.stands(claim(1), 1, BEHIND, now=0.0)
 
     lines.watch("claim 1", now=1.0)
     first = lines.due_at()
     lines.watch("claim 1", now=3.0)
 
-    assert first == pytest.approx(1.0 + WINDOW, abs=0.1)
-    assert lines.due_at() == pytest.approx(3.0 + WINDOW, abs=0.1)
+    assert first == pytest.approx(1.0 + ADMISSION_WINDOW_SECONDS, abs=0.1)
+    assert lines.due_at() == pytest.approx(3.0 + ADMISSION_WINDOW_SECONDS, abs=0.1)
 
 
 def test_an_answer_that_is_older_than_a_message_does_not_put_the_look_off(lines):
-    """It was read before the one in front was let in, and comes after the word of that."""
+    """It was read before the claim in front was admitted, and comes after that message."""
     lines.stands(claim(1), 1, BEHIND, now=0.0)
     lines.watch("claim 1", now=1.0)
 
     lines.stands(claim(1), 1, BEHIND, now=1.1)
 
-    assert lines.due_at() == pytest.approx(1.0 + WINDOW, abs=0.1)
+    assert lines.due_at() == pytest.approx(1.0 + ADMISSION_WINDOW_SECONDS, abs=0.1)
 
 
 @pytest.mark.parametrize(
-    "sight",
+    "result",
     [FAR._replace(is_waiting=False), FAR._replace(ends_in=0.0), FAR._replace(ends_in=None), None],
     ids=["let in or turned away", "a hold is over", "nobody is inside", "no such name"],
 )
-def test_what_is_seen_lets_a_claim_ask(lines, sight):
+def test_what_is_seen_lets_a_claim_ask(lines, result):
     lines.stands(claim(1), 1, FAR, now=0.0)
-    [glance] = lines.take_due(STEADY, most=9)
+    [glance] = lines.take_due(SAFETY_POLL_SECONDS, most=9)
 
-    assert list(lines.learn(glance, sight, now=STEADY)) == ["claim 1"]
+    assert list(lines.learn(glance, result, now=SAFETY_POLL_SECONDS)) == ["claim 1"]
 
 
 def test_what_is_seen_of_one_who_has_left_is_forgotten(lines):
     lines.stands(claim(1), 1, FAR, now=0.0)
-    [glance] = lines.take_due(STEADY, most=9)
-    lines.forget("claim 1", now=STEADY)
+    [glance] = lines.take_due(SAFETY_POLL_SECONDS, most=9)
+    lines.forget("claim 1", now=SAFETY_POLL_SECONDS)
 
-    assert list(lines.learn(glance, None, now=STEADY)) == []
-    assert not lines.are_any
+    assert list(lines.learn(glance, None, now=SAFETY_POLL_SECONDS)) == []
+    assert not lines.has_waiters
 
 
 def test_the_next_of_ours_is_looked_for_when_the_first_leaves(lines):
@@ -108,7 +108,7 @@ def test_the_next_of_ours_is_looked_for_when_the_first_leaves(lines):
     lines.forget("claim 1", now=1.0)
 
     assert lines.due_at() == 2.0
-    assert lines.take_due(2.0, most=9) == [Glance("door", "claim 2", 2)]
+    assert lines.take_due(2.0, most=9) == [Probe("door", "claim 2", 2)]
 
 
 def test_where_nothing_rings_only_the_head_of_a_line_looks_often(lines):
@@ -117,31 +117,33 @@ def test_where_nothing_rings_only_the_head_of_a_line_looks_often(lines):
     lines.stands(claim(2, "b"), 1, BEHIND, now=0.0)
 
     pauses, now = [], 0.0
-    while now < SLOW:
+    while now < BEHIND_POLL_SECONDS:
         due_at = lines.due_at()
         pauses.append(due_at - now)
         now = due_at
         for glance in lines.take_due(now, most=9):
             lines.learn(glance, FAR if glance.name == "a" else BEHIND, now=now)
 
-    assert pauses[0] == QUICK
-    assert max(pauses) == pytest.approx(LESS_QUICK)
+    assert pauses[0] == HEAD_POLL_FIRST_SECONDS
+    assert max(pauses) == pytest.approx(HEAD_POLL_LONGEST_SECONDS)
 
 
 def test_where_nothing_rings_one_look_is_for_all_who_are_not_at_the_head(lines):
-    """However many names there are, and whenever each of ours came."""
+    """However many names there are, and whenever each claim came."""
     lines.rings = False
     for number in range(5):
-        lines.stands(claim(number, f"name {number}"), 2, BEHIND, now=number * SLOW / 5)
+        lines.stands(
+            claim(number, f"name {number}"), 2, BEHIND, now=number * BEHIND_POLL_SECONDS / 5
+        )
 
     looks, now = list[float](), lines.due_at()
-    while now < 10 * SLOW:
+    while now < 10 * BEHIND_POLL_SECONDS:
         looks.append(now)
         for glance in lines.take_due(now, most=9):
             lines.learn(glance, BEHIND, now=now)
         now = lines.due_at()
 
-    assert min(after - before for before, after in pairwise(looks)) >= SLOW * 0.999
+    assert min(after - before for before, after in pairwise(looks)) >= BEHIND_POLL_SECONDS * 0.999
 
 
 def test_where_nothing_rings_the_head_is_looked_for_without_the_others(lines):
@@ -149,4 +151,4 @@ def test_where_nothing_rings_the_head_is_looked_for_without_the_others(lines):
     lines.stands(claim(1, "a"), 1, FAR, now=0.0)
     lines.stands(claim(2, "b"), 2, BEHIND, now=0.0)
 
-    assert lines.take_due(QUICK, most=9) == [Glance("a", "claim 1", 1)]
+    assert lines.take_due(HEAD_POLL_FIRST_SECONDS, most=9) == [Probe("a", "claim 1", 1)]

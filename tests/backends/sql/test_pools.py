@@ -1,4 +1,4 @@
-"""Who waits for a connection gets one in its turn, whoever else is quick."""
+"""A caller that waits for a connection gets one in its turn, however quick others are."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.sql.pool import aio, threads
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.sql import pool_aio, pool_threads
 from lockfast.errors import BackendUnavailable
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
 
 PATIENCE = 30.0
 CLOCK = Clock()
 
 
 class Link:
-    """A connection to nobody."""
+    """A connection to nowhere."""
 
-    is_lent = False
+    is_borrowed = False
 
     def __init__(self) -> None:
         self.used_at = CLOCK.now()
@@ -32,7 +32,7 @@ class Link:
     def close(self) -> None:
         self.is_open = False
 
-    def disinherit(self) -> None:
+    def abandon_in_child(self) -> None:
         self.close()
 
 
@@ -52,12 +52,12 @@ def soon() -> float:
     return CLOCK.now() + PATIENCE
 
 
-def thread_pool(most: int = 1) -> threads.Pool[Link]:
-    return threads.Pool(Link, connect, **options(most))
+def thread_pool(most: int = 1) -> pool_threads.ConnectionPool[Link]:
+    return pool_threads.ConnectionPool(Link, connect, **options(most))
 
 
-def task_pool(most: int = 1) -> aio.Pool[Link]:
-    return aio.Pool(Link, connect_async, **options(most))
+def task_pool(most: int = 1) -> pool_aio.ConnectionPool[Link]:
+    return pool_aio.ConnectionPool(Link, connect_async, **options(most))
 
 
 def test_a_thread_that_asks_without_a_pause_lets_one_pass_that_waits():
@@ -99,7 +99,7 @@ def test_threads_that_wait_are_served_in_their_order_by_one_connection_or_anothe
     def pass_through(number: int) -> None:
         mine = pool.take(soon())
         served.append(number)
-        # A broken one makes room too.
+        # A broken connection makes room too.
         if number % 2:
             mine.close()
         pool.put_back(mine)
@@ -164,7 +164,7 @@ def test_what_a_task_was_given_that_is_cancelled_goes_to_the_next(is_open):
 
 
 def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():
-    """Nobody tells of it: it was dropped with the frames that had it."""
+    """Nobody reports it: it was dropped with the frames that had it."""
     pool = thread_pool()
     link: Link | None = pool.take(soon())
     served: list[Link] = []

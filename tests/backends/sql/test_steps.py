@@ -1,4 +1,4 @@
-"""What a verb asks of a store: as little as can decide, in few round trips, and in order."""
+"""What a verb asks of a store: as little as it needs, in few round trips, and in order."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from backends.sql.stores import OneTable, Store, TwoTables
 
-from lockfast.backends.sql.reading import FRONT, SHORT
-from lockfast.backends.sql.steps import Ask, AskMany, Steps, side_by_side
+from lockfast.backends.sql.steps import Query, QueryMany, Steps, side_by_side
+from lockfast.backends.sql.verbs import FRONT_ROWS, SHORT_LINE_ROWS
 from lockfast.core.naming import storage_key
 from lockfast.model import Claim, Grant, Held, Renewal
 
@@ -32,15 +32,15 @@ def arrive(store: Store, one: Claim, *, arrived: int | None = None) -> Grant | H
 
 
 def line_up(store: Store, size: int, *, capacity: int = 1) -> None:
-    """Let claim 0 hold, and so many stand behind it."""
+    """Let claim 0 hold, and this many stand behind it."""
     for number in range(size + 1):
         arrive(store, claim(number, capacity=capacity))
 
 
-# -- how much is asked -----------------------------------------------------------------
+# -- how much is queried ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [0, 1, FRONT, 10, LONG])
+@pytest.mark.parametrize("size", [0, 1, FRONT_ROWS, 10, LONG])
 def test_a_release_reads_once_and_writes_once_however_long_the_line(store, size):
     line_up(store, size)
 
@@ -51,7 +51,8 @@ def test_a_release_reads_once_and_writes_once_however_long_the_line(store, size)
 
 
 @pytest.mark.parametrize(
-    ("size", "rounds"), [(0, 2), (1, 2), (FRONT, 2), (SHORT - 1, 2), (SHORT, 3), (LONG, 3)]
+    ("size", "rounds"),
+    [(0, 2), (1, 2), (FRONT_ROWS, 2), (SHORT_LINE_ROWS - 1, 2), (SHORT_LINE_ROWS, 3), (LONG, 3)],
 )
 def test_a_newcomer_reads_the_end_of_a_long_line_in_one_more_round_trip(store, size, rounds):
     line_up(store, size)
@@ -90,7 +91,7 @@ def test_who_is_mistaken_about_its_place_is_withdrawn_all_the_same(store):
 
 
 def test_who_asks_when_a_party_passes_it_by_is_not_counted_down_for_those_behind(store):
-    """The holder's time is up: the first of a party is let in, and its fellow from further back."""
+    """The hold is over: an owner's first claim is admitted, and its second from further back."""
     parties = {1: "saga", 9: "saga"}
     for number in range(11):
         arrive(store, claim(number, party=parties.get(number)))
@@ -126,7 +127,7 @@ def test_many_names_are_read_in_the_order_of_their_keys(store):
 
 
 def test_a_door_that_opens_wide_is_read_further(store):
-    """Admission that came to the end of what was read is done anew with more."""
+    """If admission reaches the end of what was read, it is repeated with more."""
     writer = Claim("w", "door", "client", "", 20, 20, 30.0)
     arrive(store, writer)
     for number in range(40):
@@ -174,7 +175,7 @@ def test_a_new_names_record_is_made_before_it_is_locked():
 
 @pytest.mark.parametrize("verb", ["renew", "release", "withdraw", "hand_over"])
 def test_who_only_leaves_or_stays_makes_no_record(verb):
-    """A late release of a name that was swept must not bring it back."""
+    """A late release of a name that was reaped must not bring it back."""
     store = TwoTables()
     one = claim(1)
 
@@ -185,7 +186,7 @@ def test_who_only_leaves_or_stays_makes_no_record(verb):
 
 
 def test_what_was_held_when_the_release_was_sent_was_held(store):
-    """However long the release waited for the store, if nobody else has come since."""
+    """However long the release waited for the store, if nobody has come since."""
     arrive(store, claim(1))
     sent, store.now = store.now + 29, store.now + 31
 
@@ -225,9 +226,9 @@ def test_steps_side_by_side_get_their_own_answers_and_share_what_they_write():
     def step(number: int, length: int) -> Steps[list[object]]:
         heard: list[object] = []
         for _ in range(length):
-            heard.extend((yield [Ask("read", (number,)), Ask("again", (-number,))]))
+            heard.extend((yield [Query("read", (number,)), Query("again", (-number,))]))
         if number:
-            heard.extend((yield [AskMany("write", [(number,)])]))
+            heard.extend((yield [QueryMany("write", [(number,)])]))
         return heard
 
     steps = side_by_side([step(0, 0), step(1, 1), step(2, 2), step(3, 1)])
@@ -235,9 +236,9 @@ def test_steps_side_by_side_get_their_own_answers_and_share_what_they_write():
     asked = next(steps)
     assert [one.values[0] for one in asked] == [1, -1, 2, -2, 3, -3]
     asked = steps.send([[one.values] for one in asked])
-    assert asked == [Ask("read", (2,)), Ask("again", (-2,)), AskMany("write", [(1,), (3,)])]
+    assert asked == [Query("read", (2,)), Query("again", (-2,)), QueryMany("write", [(1,), (3,)])]
     asked = steps.send([[one.values] for one in asked[:2]] + [()])
-    assert asked == [AskMany("write", [(2,)])]
+    assert asked == [QueryMany("write", [(2,)])]
     with pytest.raises(StopIteration) as ended:
         steps.send([()])
     two = [[(2,)], [(-2,)]]

@@ -1,4 +1,4 @@
-"""An interrupt strikes one of those who go together: the others are served, or told."""
+"""An interrupt strikes one operation of a group commit: the others are served, or get an error."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from lockfast.backends.mysql import schema as mysql_schema
 from lockfast.backends.mysql import statements as mysql_statements
 from lockfast.backends.postgresql import schema as postgresql_schema
 from lockfast.backends.postgresql import statements as postgresql_statements
-from lockfast.backends.sql._sync import together as sync_together
-from lockfast.backends.sql._sync.flight import Flight
-from lockfast.backends.sql._sync.together import Together
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.sql._sync import group_commit as sync_together
+from lockfast.backends.sql._sync.batch_queue import Batch
+from lockfast.backends.sql._sync.group_commit import GroupCommit
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import eventually
 
 
 class InstantPostgresql:
-    """Answers at once that all was done."""
+    """Replies at once that everything was done."""
 
     where = "postgresql://here"
 
@@ -37,13 +37,13 @@ class InstantPostgresql:
         del request
         return [(7,)]
 
-    def ask_all(self, requests: Any, **_: Any) -> Any:
+    def send_all(self, requests: Any, **_: Any) -> Any:
         [(_, values)] = requests
         return [[(bytes.fromhex(one["key"]), 7) for one in json.loads(values[0])]]
 
 
 class InstantMysql:
-    """The same, in the words of the other."""
+    """The same, in MySQL's format."""
 
     where = "mysql://here"
 
@@ -53,7 +53,7 @@ class InstantMysql:
         del request
         return [(1, 7)]
 
-    def ask_all(self, requests: Any, **_: Any) -> Any:
+    def send_all(self, requests: Any, **_: Any) -> Any:
         [given] = [values[0] for statement, values in requests if statement.startswith("SET")]
         return [
             *[()] * (len(requests) - 1),
@@ -62,8 +62,12 @@ class InstantMysql:
 
 
 STORES = {
-    "postgresql": (InstantPostgresql, postgresql_statements.Statements, postgresql_schema.Tables),
-    "mysql": (InstantMysql, mysql_statements.Statements, mysql_schema.Tables),
+    "postgresql": (
+        InstantPostgresql,
+        postgresql_statements.PostgresqlStatements,
+        postgresql_schema.PostgresqlTables,
+    ),
+    "mysql": (InstantMysql, mysql_statements.MysqlStatements, mysql_schema.MysqlTables),
 }
 
 
@@ -85,28 +89,28 @@ def statements(store) -> Any:
 def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
     statements, wire, monkeypatch
 ) -> None:
-    """The others are served, or told that it may have been done."""
-    monkeypatch.setattr(sync_together, "MOST", 1)
-    monkeypatch.setattr(sync_together, "LATE", PATIENCE)
+    """The others are served, or learn that theirs may have been done."""
+    monkeypatch.setattr(sync_together, "BATCHES_IN_FLIGHT", 1)
+    monkeypatch.setattr(sync_together, "BATCH_LATE_SECONDS", PATIENCE)
     clock = Clock()
     told: Counter[str] = Counter()
-    gc.collect()  # what other tests left would be finalized in the middle, and interrupted there
+    gc.collect()  # otherwise leftovers of other tests would be finalized, and interrupted, there
     pool = ThreadPoolExecutor(2)
 
     def scene(act: Callable[[Callable[[], object]], object]) -> None:
-        """Let one be under way, another wait for it, and a third one carry that."""
-        together = Together(wire, statements, clock=clock)
-        under_way = together._let_go(Flight("first", since=clock.now(), where=""))
+        """Let one batch be under way, another caller wait for it, and a third carry that one."""
+        together = GroupCommit(wire, statements, clock=clock)
+        under_way = together._register(Batch("first", since=clock.now(), where=""))
         other = pool.submit(together.take, claim("other"), deadline=clock.now() + PATIENCE / 2)
         eventually(lambda: together._queue)
 
-        def go_on() -> None:
+        def resume() -> None:
             eventually(lambda: len(together._queue) == 2 or has_ended.is_set())
             under_way.is_over = True
             together._call_next()
 
         has_ended = threading.Event()
-        going_on = pool.submit(go_on)
+        going_on = pool.submit(resume)
         try:
             act(lambda: together.take(claim("carrier"), deadline=clock.now() + PATIENCE))
         finally:
@@ -137,7 +141,7 @@ def test_an_interrupt_at_any_place_of_one_who_is_alone_leaves_the_way_free(
     statements, wire
 ) -> None:
     clock = Clock()
-    together = Together(wire, statements, clock=clock)
+    together = GroupCommit(wire, statements, clock=clock)
 
     def take() -> None:
         together.take(claim("door"), deadline=clock.now() + PATIENCE)

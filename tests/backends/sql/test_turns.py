@@ -1,4 +1,4 @@
-"""Waiting for a connection is no part of a request, and ends when the server does not answer."""
+"""Waiting for a connection is no part of a request, and ends if the server does not reply."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Self
 import pytest
 from backends.sql.test_pools import Link, connect, connect_async
 
-from lockfast.backends.sql.pool import aio, threads
-from lockfast.backends.sql.turns import NEVER, SILENT_REQUEST_TIMEOUTS, Progress, Turn
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.sql import pool_aio, pool_threads
+from lockfast.backends.sql.turns import SILENT_REQUEST_TIMEOUTS, Progress, Turn
 from lockfast.errors import BackendUnavailable
+from lockfast.model import FOREVER
+from lockfast_challenge.processes import eventually
 
 PATIENCE = 30.0
-"""What only a hang outlasts."""
+"""A timeout that only a hang exceeds, in seconds."""
 
 REQUEST = 0.25
 SILENT = SILENT_REQUEST_TIMEOUTS * REQUEST
@@ -24,8 +25,8 @@ SILENT = SILENT_REQUEST_TIMEOUTS * REQUEST
 def test_a_request_has_its_whole_time_from_the_moment_it_has_its_turn():
     turn = Turn(REQUEST)
 
-    assert turn.come(100.0, deadline=NEVER) == 100.0 + REQUEST
-    assert turn.came_at == 100.0
+    assert turn.come(100.0, deadline=FOREVER) == 100.0 + REQUEST
+    assert turn.started_at == 100.0
 
 
 def test_no_request_outlives_the_deadline_of_the_whole_call():
@@ -35,12 +36,12 @@ def test_no_request_outlives_the_deadline_of_the_whole_call():
 
 def test_a_request_that_is_repeated_has_what_it_did_not_use_before():
     turn = Turn(REQUEST)
-    turn.come(100.0, deadline=NEVER)
-    turn.give_way(100.125)
+    turn.come(100.0, deadline=FOREVER)
+    turn.pause_until(100.125)
     turn.wait()
 
-    assert turn.came_at is None
-    assert turn.come(200.0, deadline=NEVER) == 200.125
+    assert turn.started_at is None
+    assert turn.come(200.0, deadline=FOREVER) == 200.125
 
 
 def test_who_waits_goes_on_waiting_while_requests_are_answered():
@@ -48,7 +49,7 @@ def test_who_waits_goes_on_waiting_while_requests_are_answered():
     progress.failed(101.0)
     progress.answered(150.0)
 
-    assert progress.ends_at(since=100.0, patience=REQUEST, deadline=NEVER) == NEVER
+    assert progress.ends_at(since=100.0, patience=REQUEST, deadline=FOREVER) == FOREVER
     assert progress.ends_at(since=100.0, patience=REQUEST, deadline=160.0) == 160.0
 
 
@@ -57,16 +58,16 @@ def test_who_waits_gives_up_when_one_was_not_answered_and_none_for_some_request_
     progress.answered(150.0)
     progress.failed(151.0)
 
-    assert progress.ends_at(since=100.0, patience=REQUEST, deadline=NEVER) == 150.0 + SILENT
-    assert progress.ends_at(since=150.5, patience=REQUEST, deadline=NEVER) == 150.5 + SILENT
-    assert progress.ends_at(since=100.0, patience=None, deadline=NEVER) == NEVER
+    assert progress.ends_at(since=100.0, patience=REQUEST, deadline=FOREVER) == 150.0 + SILENT
+    assert progress.ends_at(since=150.5, patience=REQUEST, deadline=FOREVER) == 150.5 + SILENT
+    assert progress.ends_at(since=100.0, patience=None, deadline=FOREVER) == FOREVER
 
 
 # -- in the pools ----------------------------------------------------------------------
 
 
 class HandClock:
-    """A clock that is set by hand."""
+    """A clock set by hand."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -80,7 +81,7 @@ def options(clock: HandClock) -> dict[str, Any]:
 
 
 class Waiter:
-    """One that waits for the connection of a pool; each flavour in a thread of its own."""
+    """Waits for the connection of a pool; each flavour in a thread of its own."""
 
     def __init__(self, flavour: str, clock: HandClock) -> None:
         self.clock = clock
@@ -100,7 +101,7 @@ class Waiter:
         assert not self._thread.is_alive()
 
     def give(self, *, is_whole: bool) -> None:
-        """Put back the connection for which it waits, or what is left of it."""
+        """Put back the connection for which it waits, whole or closed."""
         if not is_whole:
             self._first.close()
         if self._flavour == "sync":
@@ -117,15 +118,15 @@ class Waiter:
             self.outcome = error
 
     def _play_sync(self) -> Link:
-        self.pool: Any = threads.Pool(Link, connect, **options(self.clock))
-        self._first = self.pool.take(NEVER)
-        return self.pool.take(NEVER, self.turn)
+        self.pool: Any = pool_threads.ConnectionPool(Link, connect, **options(self.clock))
+        self._first = self.pool.take(FOREVER)
+        return self.pool.take(FOREVER, self.turn)
 
     async def _play_async(self) -> Link:
         self._loop = asyncio.get_running_loop()
-        self.pool = aio.Pool(Link, connect_async, **options(self.clock))
-        self._first = await self.pool.take(NEVER)
-        return await self.pool.take(NEVER, self.turn)
+        self.pool = pool_aio.ConnectionPool(Link, connect_async, **options(self.clock))
+        self._first = await self.pool.take(FOREVER)
+        return await self.pool.take(FOREVER, self.turn)
 
 
 @pytest.mark.parametrize("flavour", ["sync", "async"])
@@ -135,7 +136,7 @@ def test_one_that_waited_for_longer_than_a_request_may_take_is_served(flavour):
         waiter.give(is_whole=True)
 
     assert isinstance(waiter.outcome, Link)
-    assert waiter.turn.came_at == waiter.clock.time
+    assert waiter.turn.started_at == waiter.clock.time
     assert waiter.turn.until == waiter.clock.time + REQUEST
 
 
@@ -155,7 +156,7 @@ def test_a_connection_that_comes_back_closed_counts_as_a_failure(flavour):
         waiter.give(is_whole=False)
     now = waiter.clock.time
 
-    ends_at = waiter.pool._progress.ends_at(since=now - 1, patience=REQUEST, deadline=NEVER)
+    ends_at = waiter.pool._progress.ends_at(since=now - 1, patience=REQUEST, deadline=FOREVER)
 
     assert ends_at == now - 1 + SILENT
     assert isinstance(waiter.outcome, Link)

@@ -1,4 +1,4 @@
-"""What goes together on every SQL server: each gets its own answer, or is told."""
+"""Group commit on every SQL server: each operation gets its own reply, or an error."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from going_together import FIRST, PATIENCE, claim, names
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 
 class TogetherLaws:
-    """By the fixtures `subject` and `stage`, which knows how its server is held up and broken.
+    """Needs the fixtures `subject` and `stage`, which can hold up and break its server.
 
-    `standstill` lets nobody lose patience with what is under way: how many statements go is on
-    trial.
+    `standstill` keeps callers from giving up on the batch under way: the number of statements is
+    under test.
     """
 
     @pytest.mark.usefixtures("standstill")
@@ -120,7 +120,7 @@ class TogetherLaws:
         assert None not in [one.result(PATIENCE) for one in asked]
 
     def test_a_name_that_somebody_has_locked_holds_up_nobody_else(self, subject, stage) -> None:
-        """Nor do those who come for that very name, one after the other."""
+        """Nor do later requests for that very name, one after the other."""
         subject.know("stuck", *names(10))
         with stage.locked("stuck"):
             stuck = subject.start("take", claim("stuck"))
@@ -155,7 +155,8 @@ class TogetherLaws:
             hasty = subject.start("take", claim("name 0"), within=3.0)
             asked = [subject.start("take", claim(one)) for one in names(4)[1:]]
             eventually(lambda: subject.number_waiting == 4)
-            # One of the first is ended, and whoever waits the longest carries the others.
+            # One of the first is ended, and the operation that has waited longest carries the
+            # others.
             stage.end_first()
             eventually(lambda: subject.together)
             with pytest.raises(OutcomeUnknown, match="no answer in time"):

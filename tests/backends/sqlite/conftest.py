@@ -1,4 +1,4 @@
-"""The embedded default as its users meet it: real processes, real files, real signals."""
+"""Fixtures for the embedded default as its users meet it: real processes, files and signals."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ WORKER = Path(__file__).with_name("worker.py")
 
 
 class Belongings:
-    """The threads, sockets and files of this process, compared with what it had before."""
+    """The threads, sockets and files of this process, compared with those it had before."""
 
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
         self._files = _open_files()
 
     def added(self) -> list[str]:
-        """Return what has come since."""
+        """Return what was added since."""
         threads = [f"thread {one.name}" for one in set(threading.enumerate()) - self._threads]
         files = [
             f"file {target}"
@@ -59,5 +59,5 @@ def puppet(tmp_path) -> Iterator[Stage]:
 
 @pytest.fixture
 def belongings() -> type[Belongings]:
-    """Taken before, and asked afterwards what was added."""
+    """Create one before the work, and ask it afterwards what was added."""
     return Belongings

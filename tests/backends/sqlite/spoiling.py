@@ -1,4 +1,4 @@
-"""Files that were changed behind our back, and how they are refused."""
+"""Files that were changed by others, and how they are refused."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import lockfast
 
 
 def refusal(url: str) -> str:
-    """Return the sentence with which the first use is refused."""
+    """Return the error message with which the first use is refused."""
     with lockfast.Locks(url) as locks, pytest.raises(lockfast.ConfigurationError) as refused:
         locks.lock("door").acquire(timeout=1)
     return str(refused.value)
 
 
 def change(path: Path, statement: str) -> None:
-    """Run a statement on the file, as somebody who does not know us."""
+    """Run a statement on the file, as a program that does not know us would."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(statement)
     connection.close()

@@ -1,4 +1,4 @@
-"""A file of another boot, or of another kernel that still uses it."""
+"""A file from another boot, or from another kernel that still uses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from backends.sqlite.spoiling import change, refusal
 
 import lockfast
-from lockfast.backends.sqlite.connection import Connection
+from lockfast.backends.sqlite.connection import SqliteConnection
 from lockfast.testing import ManualClock
 
 
@@ -17,7 +17,7 @@ def another_boot(path: Path) -> None:
 
 
 def test_a_file_in_use_by_another_kernel_is_refused(path, url):
-    """Two machines that share a disk have two boot clocks: neither could believe the other."""
+    """Two machines that share a disk have two boot clocks: neither can trust the other's times."""
     with lockfast.Locks(url) as resident:
         lease = resident.lock("door").acquire()
         another_boot(path)
@@ -29,13 +29,13 @@ def test_a_file_in_use_by_another_kernel_is_refused(path, url):
 
 
 def test_a_new_boot_is_adopted_when_nobody_is_there(path, url):
-    """Whoever held or waited died with the old boot; the tokens live on."""
+    """All holders and waiters died with the old boot; the tokens live on."""
     with lockfast.Locks(url) as locks:
         held = locks.lock("door", ttl=3600).acquire()
         released = locks.lock("window").acquire()
         released.release()
         change(path, "CREATE TABLE kept AS SELECT * FROM places")
-    # Closing gave the lease back: put it as a machine leaves it that lost its power.
+    # Closing released the lease: restore it, as a machine leaves it that lost its power.
     change(path, "INSERT OR REPLACE INTO places SELECT * FROM kept")
     change(path, "DROP TABLE kept")
     another_boot(path)
@@ -60,7 +60,7 @@ def token_after_a_new_boot(path: Path, monkeypatch: pytest.MonkeyPatch, *, wall:
 
 
 def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeypatch):
-    """Law 3: a battery that died must not let an old holder's writes pass the guard."""
+    """Law 3: a dead clock battery must not let an old holder's writes pass the guard."""
     with lockfast.Locks(url) as locks:
         tokens = [locks.lock("door").acquire().token]
 
@@ -72,9 +72,9 @@ def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeyp
 
 
 def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monkeypatch):
-    """Law 3, "and sweeping": the youngest token may be swept after a hold of many days."""
-    monkeypatch.setattr("lockfast.backends.sqlite.sweeping.SWEEP_AFTER", 0.0)
-    monkeypatch.setattr("lockfast.backends.sqlite.sweeping.SWEEP_EVERY", 1)
+    """Law 3 after a cleanup: the youngest token may be reaped after a hold of many days."""
+    monkeypatch.setattr("lockfast.backends.sqlite.dialect.REAP_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("lockfast.backends.sqlite.dialect.REAP_EVERY_VERBS", 1)
     with lockfast.Locks(url) as locks:
         lease = locks.lock("door").acquire()
         lease.release()
@@ -88,10 +88,10 @@ def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monke
 
 
 def test_a_client_that_was_frozen_while_it_opened_the_file_tells_the_same_time(url, monkeypatch):
-    """Law 2: whose store clock is behind, its leases end early in the eyes of the others."""
+    """Law 2: if a client's store clock is behind, others see its leases end early."""
     clock = ManualClock()
     clients = [lockfast.Locks(url, clock=clock) for _ in range(3)]
-    execute = Connection.execute
+    execute = SqliteConnection.execute
 
     def execute_slowly(self, statement, values=()):
         if "meta" in statement:
@@ -99,7 +99,7 @@ def test_a_client_that_was_frozen_while_it_opened_the_file_tells_the_same_time(u
         return execute(self, statement, values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Connection, "execute", execute_slowly)
+        patch.setattr(SqliteConnection, "execute", execute_slowly)
         for client in clients[:2]:
             client.inspect("door")
     clients[2].inspect("door")

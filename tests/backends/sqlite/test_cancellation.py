@@ -16,11 +16,11 @@ MOST_AWAITS = 200
 
 
 class CancelledAt:
-    """Awaits some work, and cancels the task that awaits it at one of its awaits.
+    """Awaits some work, and cancels the awaiting task at one of its awaits.
 
-    `early` strikes as the await begins; `late` when its answer has come but was not heard
-    yet, where a grant is most easily forgotten; `again` strikes early at every later await
-    too, so that it also meets the clearing up.
+    `early` cancels as the await begins; `late` when its result has come but was not read yet, where
+    a grant is most easily forgotten; `again` cancels early at every later await too, so that it
+    also hits the cleanup.
     """
 
     def __init__(self, work: Coroutine[Any, Any, Any], *, at: int, moment: str) -> None:
@@ -54,7 +54,7 @@ class CancelledAt:
 
 
 class Scene:
-    """One store, one name, and clients of it."""
+    """One store, one name, and its clients."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -99,7 +99,7 @@ async def scene_of(store: str) -> AsyncIterator[Scene]:
 
 
 async def struck(work: CancelledAt) -> Any:
-    """Return what the work returned, or None if the cancellation ended it."""
+    """Return the work's result, or None if the cancellation ended it."""
 
     async def alone() -> Any:
         return await work
@@ -115,7 +115,7 @@ async def struck(work: CancelledAt) -> Any:
 def at_every_await(
     store: str, moment: str, play: Callable[[Scene, Callable[..., CancelledAt]], Awaitable[None]]
 ) -> int:
-    """Play it again and again, each time cut one await later; return how many there were."""
+    """Play it repeatedly, each time cancelled one await later; return the number of awaits."""
 
     async def once(number: int) -> bool:
         works: list[CancelledAt] = []
@@ -149,13 +149,13 @@ def test_a_cancelled_acquire_leaves_nothing_behind(store, moment):
 
 
 def test_a_cancelled_waiter_leaves_nothing_behind(store, moment):
-    """Law 6, contended: in line, rung for, admitted or granted when it is cut."""
+    """Law 6, contended: in line, woken, admitted or granted when it is cancelled."""
 
     async def play(scene, cut):
         holder, watcher = await scene.client().lock("door").acquire(), scene.client()
         waiting = asyncio.create_task(struck(cut(scene.client().lock("door").acquire())))
         while not (waiting.done() or (await watcher.inspect("door")).line):  # noqa: ASYNC110
-            await asyncio.sleep(0)  # whether it stands in line, only the store knows
+            await asyncio.sleep(0)  # only the store knows whether it is in line
         await holder.release()
         lease = await waiting
         if lease is not None:
@@ -167,7 +167,7 @@ def test_a_cancelled_waiter_leaves_nothing_behind(store, moment):
 
 
 def test_a_cancelled_wait_that_would_have_timed_out_leaves_nothing_behind(store, moment):
-    """Law 6: the withdrawal itself may be cut, and goes on all the same."""
+    """Law 6: the withdrawal itself may be cancelled, and completes all the same."""
 
     async def in_vain(scene: Scene) -> None:
         with pytest.raises(AcquireTimeout):
@@ -190,18 +190,18 @@ def test_a_cancelled_release_frees_the_lock_all_the_same(store, moment):
         await struck(cut(lease.release()))
         assert not lease.is_trusted
 
-    # A release in memory never waits: there is nothing to strike.
+    # A release in memory never waits: there is nothing to cancel.
     least = 0 if store.startswith("memory") else 1
     assert at_every_await(store, moment, play) >= least
 
 
 def not_begun(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Return a task that an eager factory does not begin at once either."""
+    """Return a task that even an eager factory does not begin at once."""
     return asyncio.Task(coroutine, loop=asyncio.get_running_loop())
 
 
 def test_a_release_that_was_cancelled_before_it_began_can_be_made_again(store):
-    """Not begun is not done: the lease is whole."""
+    """It has not begun, so nothing was done: the lease is intact."""
 
     async def play() -> AsyncLease:
         async with scene_of(store) as scene:
@@ -218,7 +218,7 @@ def test_a_release_that_was_cancelled_before_it_began_can_be_made_again(store):
 
 
 def test_an_acquire_that_was_cancelled_before_it_began_leaves_nothing_behind(store):
-    """Not begun is not asked."""
+    """It has not begun, so nothing was requested."""
 
     async def play() -> bool:
         async with scene_of(store) as scene:
@@ -232,7 +232,7 @@ def test_an_acquire_that_was_cancelled_before_it_began_leaves_nothing_behind(sto
 
 
 def test_a_cancelled_block_is_left_with_the_lock_free(store, moment):
-    """Entering, body and leaving: wherever it is cut, the block gives back what it took."""
+    """Entering, body and leaving: wherever it is cancelled, the block releases what it took."""
 
     async def block(scene: Scene) -> None:
         async with scene.client().lock("door") as lease:
@@ -247,7 +247,7 @@ def test_a_cancelled_block_is_left_with_the_lock_free(store, moment):
 
 
 def test_a_cancelled_all_takes_all_or_nothing(store, moment):
-    """What was taken before the cut is given back, shielded."""
+    """What was taken before the cancellation is released, shielded."""
 
     async def block(scene: Scene) -> None:
         async with scene.client().all("door", "window", "attic"):

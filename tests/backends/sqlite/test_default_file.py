@@ -1,4 +1,4 @@
-"""Where the embedded default puts its file, and what it says of that."""
+"""Where the embedded default puts its file, and what it logs about that."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 import lockfast
-from lockfast.backends.sqlite import declaration, filesystem
+from lockfast.backends.sqlite import descriptor
 from lockfast.platforms import here, linux, macos
 
 
 @pytest.fixture
 def state_home(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(declaration, "is_container", lambda: False)
+    monkeypatch.setattr(descriptor, "is_container", lambda: False)
     return tmp_path / "state"
 
 
 def test_the_default_file_lives_in_the_state_home(state_home):
-    """One file per user and machine, in a directory that is that user's alone."""
+    """One file per user and machine, in a directory that belongs to that user alone."""
     with lockfast.Locks() as locks:
         locks.lock("door").acquire().release()
 
@@ -32,11 +32,11 @@ def test_the_default_file_lives_in_the_state_home(state_home):
 
 @pytest.mark.parametrize("value", ["", "relative/state"])
 def test_a_state_home_that_is_no_absolute_path_is_ignored(monkeypatch, tmp_path, value):
-    """As the XDG rules ask."""
+    """As the XDG specification requires."""
     monkeypatch.setenv("XDG_STATE_HOME", value)
     monkeypatch.setattr(here, "state_directory", lambda: tmp_path)
 
-    assert filesystem.default_path() == tmp_path / "lockfast/locks.db"
+    assert descriptor.default_path() == tmp_path / "lockfast/locks.db"
 
 
 @pytest.mark.parametrize("platform", [linux, macos])
@@ -47,7 +47,7 @@ def test_without_one_it_is_where_programs_keep_their_state(monkeypatch, tmp_path
 
 
 def test_the_default_path_is_logged_once_per_client(state_home, caplog):
-    """Which file it is, is the first question after a surprise."""
+    """After a surprise, the first question is which file it was."""
     caplog.set_level(logging.INFO, logger="lockfast")
 
     with lockfast.Locks() as locks:
@@ -60,8 +60,8 @@ def test_the_default_path_is_logged_once_per_client(state_home, caplog):
 
 
 def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch):
-    """Two containers of one service exclude nobody but themselves there."""
-    monkeypatch.setattr(declaration, "is_container", lambda: True)
+    """Two containers of one service do not exclude each other there."""
+    monkeypatch.setattr(descriptor, "is_container", lambda: True)
 
     with lockfast.Locks():
         pass
@@ -72,8 +72,8 @@ def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch
 
 
 def test_the_warning_of_a_container_comes_once_per_process(state_home, caplog, monkeypatch):
-    """A program that makes a client for each request would fill its log with it."""
-    monkeypatch.setattr(declaration, "is_container", lambda: True)
+    """A program that opens a client for each request would fill its log with it."""
+    monkeypatch.setattr(descriptor, "is_container", lambda: True)
 
     for _ in range(3):
         with lockfast.Locks():
@@ -84,7 +84,7 @@ def test_the_warning_of_a_container_comes_once_per_process(state_home, caplog, m
 
 
 def test_a_chosen_path_is_not_logged(url, caplog):
-    """Whoever chose it knows it."""
+    """The caller chose it, and knows it."""
     caplog.set_level(logging.INFO, logger="lockfast")
 
     with lockfast.Locks(url) as locks:

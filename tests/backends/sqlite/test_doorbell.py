@@ -1,4 +1,4 @@
-"""The doorbell by itself: who is rung, on which loop, and what of it may go wrong."""
+"""The doorbell by itself: whom it wakes, on which loop, and what may go wrong."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from lockfast.backends.sqlite.doorbell import Doorbell
-from lockfast.backends.sqlite.subscription.aio import Subscription
-from lockfast.challenge.eventually import PATIENCE
-from lockfast.runtime.aio import Event
+from lockfast.backends.sqlite.listener_aio import DoorbellListener
+from lockfast.runtime.aio import WakeEvent
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def bells() -> Iterator[Callable[[], Doorbell]]:
 
 
 def test_a_loop_that_watches_no_sockets_hears_the_bell_too(bells, monkeypatch):
-    """As the one of Windows, which only receives; without it a waiter would look now and then."""
+    """As on Windows, whose loop only receives; otherwise a waiter would have to poll."""
 
     def refuse(_loop: object, *_rest: object) -> None:
         raise NotImplementedError
@@ -38,30 +38,30 @@ def test_a_loop_that_watches_no_sockets_hears_the_bell_too(bells, monkeypatch):
     clock = Clock()
 
     async def scenario() -> list[str]:
-        heard: list[str] = []
-        rung = Event()
+        received: list[str] = []
+        rung = WakeEvent()
 
         def hear(claim_id: str) -> None:
-            heard.append(claim_id)
+            received.append(claim_id)
             rung.set()
 
-        subscription = Subscription(ours, hear, clock=clock)
+        subscription = DoorbellListener(ours, hear, clock=clock)
         addresses = [ours.hang("first"), ours.hang("second")]
         theirs.ring(["9:strangers", *addresses[:1]])
-        await subscription.attend(rung, deadline=clock.now() + PATIENCE)
+        await subscription.wait_for_event(rung, deadline=clock.now() + EVENTUALLY_SECONDS)
         rung.clear()
         theirs.ring(addresses[1:])
-        await subscription.attend(rung, deadline=clock.now() + PATIENCE)
+        await subscription.wait_for_event(rung, deadline=clock.now() + EVENTUALLY_SECONDS)
         subscription.close()
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        return heard
+        return received
 
     assert asyncio.run(scenario()) == ["first", "second"]
 
 
 def test_a_ring_that_found_nobody_does_not_hide_those_that_come(bells, monkeypatch):
-    """Windows tells it by an error of the next receive, in front of what has come."""
+    """Windows reports it as an error of the next receive, ahead of what has come."""
     ours, theirs = bells(), bells()
     address = ours.hang("claim")
     theirs.ring([address])
@@ -79,4 +79,4 @@ def test_a_ring_that_found_nobody_does_not_hide_those_that_come(bells, monkeypat
 
     real, ours._socket = ours._socket, Telling()
 
-    assert list(ours.heard()) == ["claim"]
+    assert list(ours.received()) == ["claim"]

@@ -1,4 +1,4 @@
-"""Which files the embedded default accepts, and how it says no."""
+"""Which files the embedded default accepts, and how it refuses the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def contents(directory: Path) -> dict[str, bytes | None]:
 
 
 def test_a_directory_is_refused(tmp_path):
-    """The sentence names it, and asks for a file in it."""
+    """The error names it, and asks for a file in it."""
     before = contents(tmp_path)
 
     sentence = refusal(f"sqlite://{tmp_path}")
@@ -35,7 +35,7 @@ def test_a_directory_is_refused(tmp_path):
 
 
 def test_a_missing_directory_is_refused(tmp_path):
-    """Only the default place is made by us; elsewhere a missing directory is a mistake."""
+    """We create only the default directory; elsewhere a missing directory is a mistake."""
     sentence = refusal(f"sqlite://{tmp_path}/missing/locks.db")
 
     assert f"{tmp_path}/missing is not a directory; create it first" in sentence
@@ -43,7 +43,7 @@ def test_a_missing_directory_is_refused(tmp_path):
 
 
 def test_a_file_of_random_bytes_is_refused(path):
-    """It may be anything, so it is not touched; the sentence says what to do."""
+    """It may be anything, so it is not touched; the error says what to do."""
     path.write_bytes(bytes(range(7, 256)) * 40)
     before = contents(path.parent)
 
@@ -56,7 +56,7 @@ def test_a_file_of_random_bytes_is_refused(path):
 
 
 def test_a_file_of_ours_that_was_damaged_is_refused(path):
-    """Pages overwritten in the middle: told as damage, not as a programming error."""
+    """Pages overwritten in the middle are reported as damage, not as a programming error."""
     with lockfast.Locks(f"sqlite://{path}") as locks:
         for number in range(50):
             locks.lock(f"door {number}").acquire().release()
@@ -81,7 +81,7 @@ def test_a_database_of_another_program_is_refused_and_not_touched(path):
 
 
 def test_a_file_of_a_newer_lockfast_is_refused(path):
-    """Both formats are named, and what to do."""
+    """The error names both formats, and what to do."""
     with lockfast.Locks(f"sqlite://{path}") as locks:
         locks.lock("door").acquire().release()
     change(path, "PRAGMA user_version = 999")
@@ -103,7 +103,7 @@ def open_to_all() -> Iterator[Path]:
 
 
 def test_a_directory_that_cannot_be_written_is_refused(puppet, open_to_all):
-    """Asked as a user to whom mode bits apply: root would be let through."""
+    """Run as a user to whom mode bits apply: root would be let through."""
     (open_to_all / "closed").mkdir(mode=0o555)
     somebody = puppet(f"sqlite://{open_to_all}/closed/locks.db")
     somebody.ask("give_up_root")
@@ -123,7 +123,7 @@ def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
         locks.lock("door").acquire().release()
     path.chmod(0o444)
     for directory in (open_to_all, *filter(Path.is_dir, open_to_all.iterdir())):
-        directory.chmod(0o555)  # for an ordinary user who runs this, and owns it all
+        directory.chmod(0o555)  # for an ordinary user who runs this and owns the files
     before = contents(open_to_all)
     somebody = puppet(f"sqlite://{path}")
     somebody.ask("give_up_root")
@@ -141,8 +141,8 @@ def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
 
 @pytest.mark.parametrize("kind", ["nfs", "fuse.gcsfuse", "9p", "virtiofs"])
 def test_a_client_refuses_a_network_file_system(tmp_path, monkeypatch, kind):
-    """Before it makes a file or a side file there; which they are is known to each platform."""
-    monkeypatch.setattr(here, "reaches_other_machines", lambda one: one == kind)
+    """Before it creates any file there; each platform knows which file systems those are."""
+    monkeypatch.setattr(here, "is_shared_file_system", lambda one: one == kind)
     monkeypatch.setattr(here, "file_system", lambda _directory: kind)
 
     sentence = refusal(f"sqlite://{tmp_path}/locks.db")
@@ -155,7 +155,7 @@ def test_the_default_is_refused_on_a_network_file_system_before_its_directory_is
     tmp_path, monkeypatch
 ):
     """A home directory on NFS is left as it is."""
-    monkeypatch.setattr(here, "reaches_other_machines", lambda one: one == "nfs4")
+    monkeypatch.setattr(here, "is_shared_file_system", lambda one: one == "nfs4")
     monkeypatch.setattr(here, "file_system", lambda _directory: "nfs4")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
@@ -170,7 +170,7 @@ def test_the_default_is_refused_on_a_network_file_system_before_its_directory_is
 
 @pytest.mark.parametrize(("value", "level"), [("full", 2), ("normal", 1)])
 def test_synchronous_is_what_the_url_says(url, value, level):
-    """Full: every grant is on disk before it counts."""
+    """With `full`, every grant is on disk before it counts."""
     with lockfast.Locks(f"{url}?synchronous={value}") as locks:
         locks.lock("door").acquire().release()
         connection = locks._client.backend._database.connection
@@ -180,7 +180,7 @@ def test_synchronous_is_what_the_url_says(url, value, level):
 
 @pytest.mark.parametrize("value", ["off", "FULL", "", "2", "full; DROP TABLE places"])
 def test_another_synchronous_is_refused_listing_the_accepted(url, path, value):
-    """Nothing of it reaches SQLite, and no file is made."""
+    """Nothing of it reaches SQLite, and no file is created."""
     with pytest.raises(lockfast.ConfigurationError) as refused:
         lockfast.Locks(url, synchronous=value)
 

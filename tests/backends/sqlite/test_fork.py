@@ -22,7 +22,7 @@ def how(request) -> str:
 
 
 def test_a_forked_child_holds_nothing(puppet, url, watcher, how):
-    """Law 13: it has the objects of its parent and none of its leases."""
+    """Law 13: it has its parent's objects, and none of its leases."""
     parent = puppet(url)
     token = parent.ask("acquire", "door")
 
@@ -36,7 +36,7 @@ def test_a_forked_child_holds_nothing(puppet, url, watcher, how):
 
 
 def test_leaving_the_block_in_the_child_touches_nothing(puppet, url, watcher, how):
-    """The block was entered by the parent, who is still in it."""
+    """The parent entered the block, and is still in it."""
     parent = puppet(url)
     parent.ask("enter", "door")
     before = watcher.inspect("door").last_token
@@ -90,7 +90,7 @@ def test_the_parent_still_renews_after_a_fork(puppet, url, eventually, how):
 
 
 def test_forked_children_use_the_inherited_client_as_somebody_else(puppet, url, watcher, how):
-    """Two children drew the same claim ids from an inherited generator once; never again."""
+    """Two children once drew the same claim ids from an inherited generator."""
     parent = puppet(url)
     parent.ask("acquire", "door")
     children = [parent.fork(how=how), parent.fork(how=how)]
@@ -119,7 +119,7 @@ def test_a_child_cannot_enter_what_its_parent_holds(puppet, url):
 
 @pytest.mark.parametrize("uses_it", [False, True], ids=["idle child", "child with locks"])
 def test_a_killed_parents_lock_is_free_although_its_child_lives(puppet, url, watcher, uses_it):
-    """The child must not keep up the appearance that its parent is alive."""
+    """The child must not make its dead parent look alive."""
     parent = puppet(url)
     token = parent.ask("acquire", "door", ttl=30)
     child = parent.fork()
@@ -136,11 +136,11 @@ def test_a_killed_parents_lock_is_free_although_its_child_lives(puppet, url, wat
 
 
 def test_a_childs_lock_holds_after_its_parent_has_closed(puppet, url):
-    """A parent that goes away first must not take the shared file's log with it.
+    """A parent that closes first must not take the shared file's log with it.
 
-    SQLite counts its own file locks per process; a child that goes on with the parent's
-    count has none of them, so the parent, closing as if it were the last, deletes the
-    write-ahead log under the child, and a third process finds the name free.
+    SQLite counts its own file locks per process. A child that goes on with the parent's count has
+    none of them, so the parent, closing as if it were the last, deletes the write-ahead log under
+    the child, and a third process finds the name free.
     """
     parent = puppet(url)
     parent.ask("acquire", "warm")
@@ -159,7 +159,7 @@ def test_a_childs_lock_holds_after_its_parent_has_closed(puppet, url):
 
 
 def test_a_childs_lock_holds_after_its_parent_was_killed(puppet, url):
-    """The same when the parent dies, and the next to open the file believes to be alone."""
+    """The same when the parent dies, and the next process to open the file believes it is alone."""
     parent = puppet(url)
     parent.ask("acquire", "warm")
     child = parent.fork()
@@ -176,7 +176,7 @@ def test_a_childs_lock_holds_after_its_parent_was_killed(puppet, url):
 
 
 def test_forking_in_the_middle_of_other_threads_transactions_harms_nothing(puppet, url):
-    """A fork comes when it comes; half a transaction must not be ended by the child."""
+    """A fork may come at any time; the child must not end half a transaction."""
     parent = puppet(url)
     parent.ask("begin_cycling", "door", threads=3)
 
@@ -194,7 +194,7 @@ def test_forking_in_the_middle_of_other_threads_transactions_harms_nothing(puppe
 
 
 def test_a_memory_store_does_not_span_a_fork(puppet):
-    """memory:// is one process: the child's is another store, and empty."""
+    """memory:// is limited to one process: the child's is another store, and empty."""
     parent = puppet("memory://shared")
     parent.ask("acquire", "door")
 

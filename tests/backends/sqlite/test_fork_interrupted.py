@@ -1,4 +1,4 @@
-"""Ctrl-C while a fork waits for a call under way: the fork is whole, and so is what follows."""
+"""Ctrl-C while a fork waits for a call in progress: the fork completes, and nothing breaks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ print(told == [KeyboardInterrupt], owners == [True])
 
 
 def test_an_interrupt_while_fork_waits_leaves_every_mutex_with_its_owner(tmp_path):
-    """The fork waits on for the call under way; later forks, calls and children go on."""
+    """The fork keeps waiting for the call in progress; later forks, calls and children go on."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
         capture_output=True,

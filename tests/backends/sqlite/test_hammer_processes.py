@@ -17,16 +17,15 @@ import pytest
 from puppets import environment
 
 import lockfast
-from lockfast.challenge.eventually import PATIENCE
-from lockfast.challenge.processes import freeze
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, freeze
 
 WORKER = Path(__file__).with_name("worker.py")
 CROWD = 8
 ROUNDS = 3
-"""So often is each act done; however long that takes, the crowd goes on till then."""
+"""How often each act is done; the crowd goes on until then, however long that takes."""
 
 TURNS = 20 * CROWD
-"""As many at least, and as long as that takes: fewer would hardly meet each other."""
+"""Minimum number of turns, however long they take: with fewer, the processes would hardly meet."""
 
 TTL = 0.6
 NAMES = ("anvil", "bellows", "tongs")
@@ -51,7 +50,7 @@ class Line(NamedTuple):
 
 @dataclass
 class Hold:
-    """One lease as its holder saw it: from when, and until when it trusted it."""
+    """One lease as its holder saw it: when it began, and until when it was trusted."""
 
     worker: int
     name: str
@@ -61,7 +60,7 @@ class Hold:
 
 
 def holds_of(log: list[Line], killed: dict[int, float]) -> list[Hold]:
-    """Return the trusted holds: each ends by its own word, its local deadline or its death."""
+    """Return the trusted holds: each ends by its own report, its local deadline or its death."""
     holds: dict[tuple[str, int], Hold] = {}
     for line in log:
         key = line.name, line.token
@@ -77,7 +76,7 @@ def holds_of(log: list[Line], killed: dict[int, float]) -> list[Hold]:
 
 
 def overlaps(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
-    """Return every pair that trusted the same name at one time."""
+    """Return every pair that trusted the same name at the same time."""
     found = []
     last: dict[str, Hold] = {}
     for hold in holds:
@@ -90,7 +89,7 @@ def overlaps(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
 
 
 def disorders(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
-    """Return every neighbours whose tokens do not grow."""
+    """Return all pairs of neighbours whose tokens do not grow."""
     return [
         (one, two)
         for one, two in itertools.pairwise(holds)
@@ -111,7 +110,7 @@ def disorders(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
     ids=["ended", "trusted", "killed", "frozen", "renewed", "another name"],
 )
 def test_the_checker_catches_two_trusted_holders_and_nothing_else(log, killed, is_caught):
-    """A verdict means nothing unless the checker can say the other thing too."""
+    """A verdict means nothing unless the checker can also reach the opposite one."""
     second = Line("begin", 2, "a", 2, 2.0, 6.0)
 
     found = overlaps(holds_of([*(Line(*one) for one in log), second], killed))
@@ -181,10 +180,10 @@ def torment(crowd: Crowd, locks: lockfast.Locks) -> None:
     chance = random.Random(SEED)  # noqa: S311 - a run can be repeated
     for _ in range(ROUNDS):
         for act in chance.sample(ACTS, len(ACTS)):
-            time.sleep(chance.uniform(0.02, 0.2))  # the moment is what is drawn by chance
+            time.sleep(chance.uniform(0.02, 0.2))  # only the moment is random
             number = catch(crowd, locks, act, chance)
             if act == "freeze holder":
-                time.sleep(2 * TTL)  # past its ttl: time is what this is about
+                time.sleep(2 * TTL)  # past its ttl, in real time
                 crowd.resume(number)
             else:
                 crowd.kill(number)
@@ -193,7 +192,7 @@ def torment(crowd: Crowd, locks: lockfast.Locks) -> None:
 
 
 def catch(crowd: Crowd, locks: lockfast.Locks, act: str, chance: random.Random) -> int:
-    """Return the number of a process that is stopped while it is what the act is about."""
+    """Return the number of a process that is stopped in the role that the act needs."""
 
     def first(name: str) -> int | None:
         inspection = locks.inspect(name)
@@ -213,7 +212,7 @@ def catch(crowd: Crowd, locks: lockfast.Locks, act: str, chance: random.Random) 
 
 @pytest.fixture(scope="module")
 def aftermath(tmp_path_factory) -> Crowd:
-    """The crowd after the hammer, all survivors having ended by themselves."""
+    """The crowd after the hammer; all survivors have ended by themselves."""
     directory = tmp_path_factory.mktemp("hammer")
     url = f"sqlite://{directory}/locks.db"
     crowd = Crowd(url, directory / "log")
@@ -223,13 +222,13 @@ def aftermath(tmp_path_factory) -> Crowd:
                 crowd.start()
             torment(crowd, locks)
             crowd.calm_since = now()
-            while now() < crowd.calm_since + PATIENCE:
+            while now() < crowd.calm_since + EVENTUALLY_SECONDS:
                 if crowd.served_since_calm() >= set(crowd.living) and crowd.turns() > TURNS:
                     break
                 time.sleep(0.1)
         (directory / "enough").touch()
         for process in crowd.living.values():
-            process.wait(timeout=PATIENCE)
+            process.wait(timeout=EVENTUALLY_SECONDS)
     finally:
         for process in crowd.living.values():
             if process.poll() is None:
@@ -246,7 +245,7 @@ def test_the_nemesis_did_its_work(aftermath):
 
 
 def test_killed_and_frozen_processes_never_make_two_trusted_holders(aftermath):
-    """Law 2: whoever was frozen or killed did not trust its lease when the next began."""
+    """Law 2: a process that was frozen or killed did not trust its lease when the next began."""
     holds = holds_of(aftermath.read(), aftermath.killed)
 
     assert overlaps(holds) == []
@@ -260,7 +259,7 @@ def test_tokens_grow_in_the_order_of_holding(aftermath):
 
 
 def test_every_survivor_goes_on_to_the_end(aftermath):
-    """Nobody is starved or stuck: each one that lives still gets its turn at the end."""
+    """No process is starved or stuck: each survivor still gets its turn at the end."""
     assert {number: one.returncode for number, one in aftermath.living.items()} == dict.fromkeys(
         aftermath.living, 0
     )

@@ -1,4 +1,4 @@
-"""A lease that goes from hand to hand, where the asking takes time."""
+"""A lease that is handed over, on a store whose requests take time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lockfast import AsyncLease, AsyncLocks, LeaseLost
 
 
 def test_of_two_tasks_that_adopt_in_the_same_instant_one_has_it(tmp_path: Path) -> None:
-    """Both ask before either is answered, and the store takes them for one."""
+    """Both ask before either gets a reply, and the store takes them for one."""
 
     async def scenario() -> None:
         async with AsyncLocks(f"sqlite://{tmp_path}/locks.db") as locks:

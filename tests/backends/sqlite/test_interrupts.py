@@ -1,7 +1,7 @@
-"""An interrupt at every point where Python looks for signals leaves the file open to all.
+"""An interrupt at every point where Python checks for signals leaves the file open to all.
 
-Placed by tracing each instruction of the embedded store: a signal is handled at the start of
-a function, after a call and at a backward jump, so those are the points that are struck.
+The points are found by tracing each instruction of the embedded store: Python handles a signal at
+the start of a function, after a call and at a backward jump, so interrupts are raised there.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ import pytest
 
 import lockfast
 from lockfast.backends import sqlite
-from lockfast.backends.sqlite.connection import Connection
+from lockfast.backends.sqlite.connection import SqliteConnection
 
 ROOM = str(Path(sqlite.__file__).parent)
 MOST_POINTS = 3000
 BEFORE_A_SIGNAL = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"}
 AFTER_A_FAILURE = "PUSH_EXC_INFO"
-"""After a call that raised no signal is looked for. Struck here, Python would take what was raised
-for an exception that is handled, for as long as the thread lives, with all that its frames keep."""
+"""Python checks for no signal after a call that raised. If an interrupt were raised here, Python
+would take the exception for one that is being handled for as long as the thread lives, with all
+that its frames keep."""
 
 
 class Strike:
-    """Raises KeyboardInterrupt once, at the point of this number; counts the points."""
+    """Raises KeyboardInterrupt once, at the point with this number; counts the points."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -45,11 +46,11 @@ class Strike:
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
-        self._previous.clear()  # with all that the frames keep
+        self._previous.clear()  # and all that the frames keep
 
     def _on_call(self, frame: FrameType, _event: str, _argument: object) -> Any:
         is_ours = frame.f_code.co_filename.startswith(ROOM)
-        # What strikes in a finalizer is told by Python and forgotten.
+        # Python reports an exception in a finalizer, and drops it.
         if not is_ours or frame.f_code.co_name == "__del__":
             return None
         frame.f_trace = self._on_opcode
@@ -79,7 +80,7 @@ def name_at(code: CodeType, offset: int) -> str:
 
 
 class Scene:
-    """A name that one client holds and another wants, and somebody who looks in from outside."""
+    """A name that one client holds and another wants, and checks from outside."""
 
     def __init__(self, path: Path) -> None:
         url = f"sqlite://{path}"
@@ -89,7 +90,7 @@ class Scene:
         self.locks.lock("warm").acquire().release()
 
     def assert_open(self, number: int) -> None:
-        """Fail unless anybody may write at once, and both clients still work."""
+        """Fail unless another connection can write at once, and both clients still work."""
         with closing(sqlite3.connect(self.path, timeout=1, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             other.execute("ROLLBACK")
@@ -130,7 +131,7 @@ def open_anew(scene: Scene, number: int) -> None:
 
 
 def open_connections() -> int:
-    """Return how many there are, but for those that nobody has."""
+    """Return the number of open connections, without those that are garbage."""
     gc.collect()
     return sum(isinstance(one, sqlite3.Connection) and is_open(one) for one in gc.get_objects())
 
@@ -142,17 +143,17 @@ def is_open(connection: sqlite3.Connection) -> bool:
         return False
 
 
-# A connection that is dropped on the way is closed by Python, which says so from 3.13 on.
+# Python closes a connection that is dropped on the way, and reports that from 3.13 on.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("work", [wait_in_vain, ask_once, cycle, share, open_anew])
 def test_an_interrupt_anywhere_leaves_no_transaction_behind(
     path, work: Callable[[Scene, int], None], eventually
 ):
-    """The one who was interrupted lives on, and must not shut everybody out of the file."""
+    """The interrupted client lives on, and must not lock everybody out of the file."""
     before = open_connections()
     scene = Scene(path)
-    # From Python 3.12 on, a function's instructions are told of only after it was asked once.
+    # From Python 3.12 on, a function is traced by instruction only after that was requested once.
     with Strike(0):
         work(scene, 0)
     for number in itertools.count(1):
@@ -165,15 +166,15 @@ def test_an_interrupt_anywhere_leaves_no_transaction_behind(
             break
         assert number < MOST_POINTS
     scene.close()
-    # Here, and not in the middle of another test: what was dropped may be kept by a thread for a
-    # moment, which has something to clear up.
+    # Wait here, and not in the middle of another test: a thread that has something to clean up may
+    # keep what was dropped for a moment.
     eventually(lambda: open_connections() <= before, what="what was dropped is closed")
 
     assert number > 10
 
 
 def test_a_transaction_that_nobody_is_in_is_ended_by_the_next_call(path):
-    """Whatever an interrupt left, also one that met another on its way out."""
+    """Whatever an interrupt left, even if a second one struck during its cleanup."""
     url = f"sqlite://{path}"
     with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         locks.lock("door").acquire().release()
@@ -209,7 +210,7 @@ def test_a_rollback_that_fails_makes_nobody_look_dead(path):
     url = f"sqlite://{path}"
     with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         lease = locks.lock("door", ttl=30).acquire()
-        connection: Connection = locks._client.backend._database.connection
+        connection: SqliteConnection = locks._client.backend._database.connection
         connection._sqlite = FailingRollback(connection._sqlite)
         with pytest.raises(lockfast.LockError):
             locks.break_("window")

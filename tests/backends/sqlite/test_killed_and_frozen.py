@@ -1,4 +1,4 @@
-"""A holder or a waiter that is killed, or frozen: who is let in then, and when."""
+"""A holder or a waiter that is killed or frozen: who is let in then, and when."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import suppress
 import pytest
 
 import lockfast
-from lockfast.backends.sqlite._sync.backend import GLANCE
-from lockfast.core.door import WINDOW
+from lockfast.backends.sqlite.wait_schedule import LIVENESS_CHECK_SECONDS
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 
 SOON = 2.0
-"""Less than a window, after which everybody looks again by himself."""
+"""Seconds: less than an admission window, after which every waiter looks again by itself."""
 
 
 def boot_time() -> float:
@@ -46,7 +46,7 @@ def test_a_killed_holder_frees_its_place_for_a_waiter_within_a_second(
 
 
 def test_a_killed_holder_frees_its_place_for_one_who_tries_once(puppet, url, watcher):
-    """Also for somebody who was not there when it was killed."""
+    """Also for a client that was not there when it was killed."""
     holder = puppet(url)
     token = holder.ask("acquire", "door", ttl=30)
 
@@ -58,7 +58,7 @@ def test_a_killed_holder_frees_its_place_for_one_who_tries_once(puppet, url, wat
 
 
 def test_a_killed_holder_of_many_names_frees_them_all(puppet, url, watcher):
-    """One death, one sweep: no name waits for its own ttl."""
+    """One death frees all names at once: none waits for its own ttl."""
     holder = puppet(url)
     names = [f"door {number}" for number in range(20)]
     for name in names:
@@ -71,14 +71,14 @@ def test_a_killed_holder_of_many_names_frees_them_all(puppet, url, watcher):
 
 
 def test_who_waits_a_moment_at_a_time_is_not_kept_out_by_the_dead(puppet, url, watcher, eventually):
-    """Each time it comes in line behind one who died there, and leaves before its first glance."""
+    """Each time it joins the line behind a dead waiter, and leaves before a liveness check."""
     holder, waiter = puppet(url), puppet(url)
     token = holder.ask("acquire", "door", ttl=3600)
     waiter.tell("acquire", "door", timeout=3600)
     eventually(lambda: in_line(watcher, "door") == [waiter.pid])
     for one in (holder, waiter):
         one.kill()
-    lock = watcher.lock("door", timeout=GLANCE / 2)
+    lock = watcher.lock("door", timeout=LIVENESS_CHECK_SECONDS / 2)
 
     def is_taken() -> bool:
         with suppress(lockfast.AcquireTimeout):
@@ -92,7 +92,7 @@ def test_who_waits_a_moment_at_a_time_is_not_kept_out_by_the_dead(puppet, url, w
 def test_killed_waiters_at_the_front_are_passed_over_within_a_second(
     puppet, url, watcher, eventually, dead
 ):
-    """The dead do not answer the door, and nobody waits for them; not even for several."""
+    """Dead waiters do not answer, and nobody waits for them; not even for several."""
     crowd = [puppet(url) for _ in range(dead + 1)]
     lease = watcher.lock("door").acquire()
     for number, one in enumerate(crowd, 1):
@@ -123,7 +123,7 @@ def test_a_frozen_holder_keeps_the_lock_until_its_ttl(puppet, url, watcher, even
 
 
 def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(puppet, url, watcher):
-    """Told before any further call returns; its release leaves the successor alone."""
+    """It learns of the loss before any further call returns; its release spares the successor."""
     holder = puppet(url, ttl=0.5)
     token = holder.ask("acquire", "door")
     holder.freeze()
@@ -142,7 +142,7 @@ def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(pupp
 
 
 def test_a_holder_that_was_frozen_is_not_trusted_when_it_wakes(puppet, url, watcher):
-    """Without a single call of ours in between: the clock alone says so."""
+    """Without any call of ours in between: the clock alone decides."""
     holder = puppet(url, ttl=0.5)
     holder.ask("acquire", "door")
     holder.freeze()
@@ -154,7 +154,7 @@ def test_a_holder_that_was_frozen_is_not_trusted_when_it_wakes(puppet, url, watc
 
 
 def test_a_frozen_waiter_is_passed_over_and_joins_again(puppet, url, watcher, eventually):
-    """It costs the line one window; awake again, it gets its turn after all."""
+    """It costs the line one admission window; awake again, it gets its turn after all."""
     frozen, behind = puppet(url), puppet(url)
     lease = watcher.lock("door").acquire()
     for one in (frozen, behind):
@@ -163,7 +163,7 @@ def test_a_frozen_waiter_is_passed_over_and_joins_again(puppet, url, watcher, ev
     frozen.freeze()
 
     lease.release()
-    second = behind.answer(within=WINDOW + SOON)
+    second = behind.answer(within=ADMISSION_WINDOW_SECONDS + SOON)
     frozen.thaw()
     eventually(lambda: in_line(watcher, "door") == [frozen.pid])
     behind.ask("release", "door")

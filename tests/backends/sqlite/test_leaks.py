@@ -25,15 +25,15 @@ UNICODE_NAMES = 10_000
 WARM_UP = 1_000
 
 BLOCKS = 500
-"""What the interpreter itself may come to keep meanwhile: caches, a resized dict. Whatever is kept
-of one name in forty is more than that."""
+"""Blocks that the interpreter itself may come to keep meanwhile: caches, a resized dict. Anything
+kept of one name in forty is more than that."""
 
 MEGABYTES = 8
-"""As above, in pages of the operating system: freed memory is not always given back."""
+"""The same in megabytes of memory pages: freed memory is not always returned to the system."""
 
 
 class Size:
-    """How large this process is, in objects and in memory."""
+    """The size of this process, in objects and in memory."""
 
     def __init__(self) -> None:
         gc.collect()
@@ -51,7 +51,7 @@ def cycle(locks: lockfast.Locks, names: range) -> None:
     ("store", "names"), [("memory", NAMES_IN_MEMORY), ("sqlite", NAMES_IN_A_FILE)]
 )
 def test_many_names_leave_the_client_no_larger(store, names, url):
-    """A lock per order id is nothing that a client remembers."""
+    """A client remembers nothing of a lock per order id."""
     with lockfast.Locks("memory://" if store == "memory" else url) as locks:
         cycle(locks, range(WARM_UP))
         before = Size()
@@ -85,7 +85,7 @@ def open_and_close(url: str, clients: int) -> None:
 
 
 def test_waiters_that_give_up_together_leave_nothing_in_their_client(url):
-    """Each that leaves tells the next to look, which may be leaving just then."""
+    """Each waiter that leaves wakes the next one, which may be leaving just then."""
 
     async def give_up(locks: lockfast.AsyncLocks) -> None:
         with pytest.raises(lockfast.AcquireTimeout):
@@ -96,7 +96,7 @@ def test_waiters_that_give_up_together_leave_nothing_in_their_client(url):
             async with others.lock("door"):
                 await asyncio.gather(*(give_up(locks) for _ in range(50)))
 
-            assert locks._client.backend._early == set()
+            assert locks._client.backend._early_wakeups == set()
 
     asyncio.run(scenario())
 
@@ -121,7 +121,7 @@ def test_clients_leave_no_thread_socket_or_file(store, clients, url, path, belon
     ("store", "clients"), [("memory", CLIENTS_IN_MEMORY // 2), ("sqlite", CLIENTS_OF_A_FILE)]
 )
 def test_asyncio_clients_leave_no_thread_task_socket_or_file(store, clients, url, belongings):
-    """Law 14 inside a loop that runs on: nothing may be left to its end."""
+    """Law 14 inside a loop that keeps running: nothing may wait for its end."""
     address = "memory://" if store == "memory" else url
 
     async def use(times: int) -> None:
@@ -138,7 +138,7 @@ def test_asyncio_clients_leave_no_thread_task_socket_or_file(store, clients, url
 
 
 def test_a_client_that_is_closed_in_the_middle_of_a_hold_leaves_nothing(url, belongings):
-    """Law 14 for a lease that nobody gave back."""
+    """Law 14 for a lease that was never released."""
     before = belongings()
 
     with lockfast.Locks(url) as locks:
@@ -154,7 +154,7 @@ def shared(request, url, tmp_path) -> str:
 
 
 def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belongings):
-    """Law 14: who stands in line through a closed client is told, and nothing is left of it."""
+    """Law 14: a waiter of a closed client gets an error, and nothing is left of it."""
     before = belongings()
     told: list[object] = []
     with lockfast.Locks(shared) as other:
@@ -227,7 +227,7 @@ def test_no_two_of_ten_thousand_names_share_a_lock(url):
     while len(names) < UNICODE_NAMES:
         names.add(random_name(chance))
 
-    # Ten thousand renewals at once take their time, on a machine that has little.
+    # Ten thousand renewals at once take their time on a slow machine.
     patient = {"ttl": 600.0, "request_timeout": 60.0}
     with lockfast.Locks(url, **patient) as locks, lockfast.Locks(url, **patient) as other:
         leases = {name: locks.lock(name).try_acquire() for name in names}
@@ -243,7 +243,7 @@ def test_no_two_of_ten_thousand_names_share_a_lock(url):
 
 
 IDLE_FOR_LONG = 25.0
-"""Less than the time after which a background that has nothing to do ends by itself."""
+"""Seconds: less than the time after which an idle background ends by itself."""
 
 
 def drop_clients(flavour: str, url: str) -> None:
@@ -263,14 +263,14 @@ def drop_clients(flavour: str, url: str) -> None:
 def test_clients_that_are_dropped_without_close_are_gone_soon_and_told_of(
     flavour, url, belongings, eventually
 ):
-    """Nobody can use them any more: neither a thread nor a descriptor should wait for that."""
+    """Nobody can use them any more: no thread and no descriptor should outlive them for long."""
     before = belongings()
 
     def are_gone() -> bool:
         gc.collect()
         return not before.added()
 
-    gc.collect()  # what others have dropped is not told here
+    gc.collect()  # clients that others dropped are not reported here
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         drop_clients(flavour, url)
@@ -287,7 +287,7 @@ def test_a_lock_outlives_the_client_object_that_made_it(url, eventually):
     gc.collect()
 
     with lock as lease:
-        lock._client.watchdog.hurry()  # its turn comes in seconds
+        lock._client.watchdog.hurry()  # its turn would come only in seconds
         eventually(lambda: any(isinstance(one, lockfast.Renewed) for one in told))
         lease.check()
     lock._client.close()

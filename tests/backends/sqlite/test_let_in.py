@@ -1,4 +1,4 @@
-"""Who is let in by another's release finds that in the file, and need not write it once more."""
+"""A waiter that another's release admitted reads that in the file, and writes nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from backends.sqlite.spoiling import change
 
 import lockfast
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 from lockfast.model import Claim, Grant, Held
 
 FAR = 60.0
 
 
 class Side:
-    """One client, asked by its port: who waits there asks when the test says so."""
+    """One client, used through its port: its waiting claims ask when the test says so."""
 
     def __init__(self, locks: lockfast.Locks) -> None:
         self._client = locks._client
@@ -27,8 +27,8 @@ class Side:
         return self._client.new_claim(lock, context=threading.current_thread(), queues=True)
 
     def ask(self, claim: Claim) -> Grant | Held:
-        """Ask as one who was rung for, which a claim's first question cannot have been."""
-        self._backend._rung.add(claim.id)
+        """Ask as a claim that was woken, which no claim's first request can have been."""
+        self._backend._woken.add(claim.id)
         return self._backend.try_acquire(claim, deadline=self._client.clock.now() + FAR)
 
     def release(self, grant: Grant) -> bool:
@@ -36,7 +36,7 @@ class Side:
         return self._backend.release(grant, deadline=deadline, tombstone=False)
 
     def trace(self) -> list[str]:
-        """Return the first words of its statements, as they come."""
+        """Return a list that receives the first word of each of its statements."""
         words: list[str] = []
         self._backend._database.connection._sqlite.set_trace_callback(
             lambda one: words.append(one.split()[0])
@@ -51,7 +51,7 @@ def sides(url):
 
 
 def let_in(holder: Side, waiter: Side, **options: object) -> Claim:
-    """Return a claim of the waiter's that a release has let in, and that does not know it yet."""
+    """Return a claim of the waiter that a release has admitted, and that does not know it yet."""
     held = holder.ask(holder.claim())
     claim = waiter.claim(**options)
     assert isinstance(held, Grant)
@@ -61,7 +61,7 @@ def let_in(holder: Side, waiter: Side, **options: object) -> Claim:
 
 
 def is_asked_for(waiter: Side, claim: Claim) -> bool:
-    """Whether a claim that was let in gets a full ttl, and not what is left of its window."""
+    """Return whether an admitted claim gets a full ttl, and not what is left of its window."""
     grant = waiter.ask(claim)
     assert isinstance(grant, Grant)
     return grant.window is None
@@ -80,7 +80,7 @@ def test_it_looks_and_writes_nothing(sides):
 
 
 def test_what_it_has_is_a_hold_like_any_other(sides):
-    """Nobody else is let in, it can be given back, and the next token is larger."""
+    """Nobody else is let in, it can be released, and the next token is larger."""
     holder, waiter = sides
     grant = waiter.ask(let_in(holder, waiter))
     following = holder.claim()
@@ -94,27 +94,39 @@ def test_what_it_has_is_a_hold_like_any_other(sides):
     "option", [{"lock_delay": 5.0}, {"min_hold": 0.01}, {"owner": "saga"}, {"ttl": 1.0}]
 )
 def test_where_more_hangs_on_the_grant_it_is_asked_for(sides, option):
-    """One who was only let in leaves no delay behind, and if it froze would outlast a short ttl."""
+    """A claim that was only admitted leaves no delay, and if frozen would outlast a short ttl."""
     holder, waiter = sides
 
     assert is_asked_for(waiter, let_in(holder, waiter, **option))
 
 
 def test_an_old_window_is_asked_for_too(path, sides):
-    """What is left of it might not do for the renewal that must come first."""
+    """What is left of it might be too short for the renewal that must come first."""
     holder, waiter = sides
     claim = let_in(holder, waiter)
-    change(path, f"UPDATE places SET since = since - {WINDOW * 0.6} WHERE standing = 1")  # noqa: S608
-    change(path, f"UPDATE places SET until = until - {WINDOW * 0.6} WHERE standing = 1")  # noqa: S608
+    change(
+        path,
+        f"UPDATE places SET since = since - {ADMISSION_WINDOW_SECONDS * 0.6} "  # noqa: S608
+        "WHERE standing = 1",
+    )
+    change(
+        path,
+        f"UPDATE places SET until = until - {ADMISSION_WINDOW_SECONDS * 0.6} "  # noqa: S608
+        "WHERE standing = 1",
+    )
 
     assert is_asked_for(waiter, claim)
 
 
 def test_a_window_that_is_over_grants_nothing(path, sides):
-    """It was turned away meanwhile, or will be: it stands at the end of the line again."""
+    """It was turned away meanwhile, or will be: it joins the end of the line again."""
     holder, waiter = sides
     claim = let_in(holder, waiter)
-    change(path, f"UPDATE places SET since = since - {WINDOW * 2}, until = until - {WINDOW * 2}")  # noqa: S608
+    change(
+        path,
+        f"UPDATE places SET since = since - {ADMISSION_WINDOW_SECONDS * 2}, "  # noqa: S608
+        f"until = until - {ADMISSION_WINDOW_SECONDS * 2}",
+    )
     other = holder.ask(holder.claim())
 
     answer = waiter.ask(claim)
@@ -124,7 +136,7 @@ def test_a_window_that_is_over_grants_nothing(path, sides):
 
 
 def test_a_lease_that_began_so_is_renewed_to_its_full_ttl(url, eventually):
-    """The watchdog does so well before the window ends; here it is asked to at once."""
+    """The watchdog does so well before the window ends; here it is done at once."""
     entered: list[lockfast.Lease] = []
     with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         lease = first.lock("door").acquire()
@@ -138,13 +150,13 @@ def test_a_lease_that_began_so_is_renewed_to_its_full_ttl(url, eventually):
 
         entered[0].renew()
 
-        assert entered[0].remaining > WINDOW
-        assert first.inspect("door").holders[0].remaining > WINDOW
+        assert entered[0].remaining > ADMISSION_WINDOW_SECONDS
+        assert first.inspect("door").holders[0].remaining > ADMISSION_WINDOW_SECONDS
         entered[0].release()
 
 
 def test_an_operator_ends_what_was_only_let_in(url, sides):
-    """It leaves no trace, since the claim may not know of it: a later renewal says lost."""
+    """It leaves no trace, since the claim may not know of it: a later renewal reports a loss."""
     holder, waiter = sides
     grant = waiter.ask(let_in(holder, waiter))
 

@@ -1,4 +1,4 @@
-"""Ten thousand may wait: of a line only those are read who can decide."""
+"""Ten thousand may wait: only the part of a line that can decide is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from long_lines import LongLines
 
-from lockfast.backends.sql.rows import COLUMNS
+from lockfast.backends.sql.door_rows import COLUMNS
 from lockfast.backends.sqlite._sync.backend import SqliteBackend
 from lockfast.runtime.clock import Clock
 
@@ -24,7 +24,7 @@ WHERE key = ? AND arrived = (SELECT max(arrived) FROM places WHERE key = ?)
 
 
 class CountedSteps:
-    """See `Counted`; it counts the instructions of SQLite's machine."""
+    """The `Counted` store for SQLite: it counts the instructions of SQLite's virtual machine."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -37,7 +37,7 @@ class CountedSteps:
             raw.execute(MORE, (by, key, key))
 
     def read(self) -> float:
-        """Count from the first time on: before it there is no connection."""
+        """Start counting at the first call: before it there is no connection."""
         sqlite = self.backend._database.connection._sqlite
         sqlite.set_progress_handler(self._count, 1)
         return float(self._steps)
@@ -55,4 +55,4 @@ def store(path) -> Iterator[CountedSteps]:
 
 
 class TestLongLines(LongLines):
-    """Of a line only those are read who can decide."""
+    """Only the part of a line that can decide is read."""

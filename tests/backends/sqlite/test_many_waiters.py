@@ -1,4 +1,4 @@
-"""A thousand may wait: one socket, one who looks, and nobody's lease behind their questions."""
+"""A thousand may wait: one socket, one claim that looks, and no renewal behind their requests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 import lockfast
 from lockfast.backends.sqlite.doorbell import Doorbell
-from lockfast.core.door import WINDOW
-from lockfast.runtime import working
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
+from lockfast.runtime import worker as runtime_worker
 
 CROWD = 60
 CYCLES = 50
@@ -27,7 +27,7 @@ async def in_line(locks: lockfast.AsyncLocks, number: int) -> None:
 
 
 def test_a_crowd_of_one_client_shares_one_socket_and_gets_in_by_order(url, belongings):
-    """However many wait, the descriptors do not run out; and the line is a line."""
+    """However many wait, the descriptors do not run out; and the line keeps its order."""
 
     async def play() -> tuple[int, list[int]]:
         async with lockfast.AsyncLocks(url) as holder, lockfast.AsyncLocks(url) as locks:
@@ -55,7 +55,7 @@ def test_a_crowd_of_one_client_shares_one_socket_and_gets_in_by_order(url, belon
 
 
 def test_threads_of_one_client_share_one_socket_and_all_get_in(url, belongings, eventually):
-    """One of them reads for all; whoever leaves hands the reading on."""
+    """One of them reads for all; when it leaves, it hands the reading on."""
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         locks.lock("warm").acquire().release()
         held = holder.lock("door").acquire()
@@ -81,7 +81,7 @@ def test_threads_of_one_client_share_one_socket_and_all_get_in(url, belongings, 
 
 @pytest.mark.parametrize("kind", ["semaphore", "rwlock"])
 def test_shared_cycles_leave_no_socket(url, belongings, kind):
-    """Whoever is let in at once has no use for a doorbell."""
+    """A claim that is admitted at once needs no doorbell."""
     with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         shared = {
             "semaphore": lambda one: one.semaphore("seats", capacity=5),
@@ -100,7 +100,7 @@ def test_shared_cycles_leave_no_socket(url, belongings, kind):
 
 
 def test_only_the_first_of_a_crowd_looks(url, eventually):
-    """Waiting costs one question per client and window, not one per waiter."""
+    """Waiting costs one request per client and window, not one per waiter."""
     statements: list[str] = []
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         held = holder.lock("door").acquire()
@@ -116,7 +116,10 @@ def test_only_the_first_of_a_crowd_looks(url, eventually):
         sqlite = locks._client.backend._database.connection._sqlite
         sqlite.set_trace_callback(statements.append)
         looks = "SELECT client FROM places INDEXED BY standings"
-        eventually(lambda: sum(one.startswith(looks) for one in statements) >= 2, within=6 * WINDOW)
+        eventually(
+            lambda: sum(one.startswith(looks) for one in statements) >= 2,
+            within=6 * ADMISSION_WINDOW_SECONDS,
+        )
         sqlite.set_trace_callback(None)
         held.release()
         for thread in threads:
@@ -128,7 +131,7 @@ def test_only_the_first_of_a_crowd_looks(url, eventually):
 def test_a_waiter_without_a_descriptor_for_its_bell_gets_in_all_the_same(
     url, eventually, monkeypatch
 ):
-    """A full table of descriptors costs a window, not the turn."""
+    """A full descriptor table costs an admission window, not the turn."""
 
     def full(_self: Doorbell) -> None:
         raise OSError(24, "Too many open files")
@@ -154,7 +157,7 @@ def test_a_waiter_without_a_descriptor_for_its_bell_gets_in_all_the_same(
 
 
 def test_withdrawn_claims_leave_no_tombstone_in_the_file(url, path):
-    """Who comes and goes in a hurry must not make every later verb slower."""
+    """Claims that come and go quickly must not make every later verb slower."""
 
     async def play() -> None:
         async with lockfast.AsyncLocks(url) as holder, lockfast.AsyncLocks(url) as locks:
@@ -175,20 +178,20 @@ def test_withdrawn_claims_leave_no_tombstone_in_the_file(url, path):
         assert raw.execute("SELECT count(*) FROM places WHERE arrived > 0").fetchone() == (0,)
 
 
-# -- who goes first --------------------------------------------------------------------
+# -- call priority --------------------------------------------------------------------
 
 
 def test_an_urgent_call_goes_before_all_that_wait_in_asyncio():
-    """A renewal must not stand behind the questions of a crowd."""
+    """A renewal must not queue behind the requests of a crowd."""
 
     async def play() -> list[object]:
-        worker = working.TaskWorker("test")
+        worker = runtime_worker.TaskWorker("test")
         order: list[object] = []
-        inside, go_on = threading.Event(), threading.Event()
+        inside, resume = threading.Event(), threading.Event()
 
         def block() -> None:
             inside.set()
-            go_on.wait()
+            resume.wait()
 
         first = asyncio.create_task(worker.run(block))
         while not inside.is_set():  # noqa: ASYNC110 - it is another thread's
@@ -197,7 +200,7 @@ def test_an_urgent_call_goes_before_all_that_wait_in_asyncio():
         await asyncio.sleep(0)
         urgent = asyncio.create_task(worker.run_first(order.append, "urgent"))
         await asyncio.sleep(0)
-        go_on.set()
+        resume.set()
         await asyncio.gather(first, *others, urgent)
         await worker.stop()
         return order
@@ -206,15 +209,15 @@ def test_an_urgent_call_goes_before_all_that_wait_in_asyncio():
 
 
 def test_an_urgent_call_does_not_stand_in_line_in_threads():
-    """The same on the callers' own threads: of those who are not urgent, one at a time is near."""
-    worker = working.ThreadWorker("test")
+    """The same on the callers' own threads: only one call that is not urgent competes at a time."""
+    worker = runtime_worker.ThreadWorker("test")
     order: list[object] = []
-    inside, go_on = threading.Event(), threading.Event()
+    inside, resume = threading.Event(), threading.Event()
 
     def crowd() -> None:
-        with worker._line:  # as whoever is next among them has it
+        with worker._line:  # as the next caller among them has it
             inside.set()
-            go_on.wait()
+            resume.wait()
 
     standing = threading.Thread(target=crowd)
     standing.start()
@@ -223,7 +226,7 @@ def test_an_urgent_call_does_not_stand_in_line_in_threads():
     last.start()
 
     worker.run_first(order.append, "urgent")
-    go_on.set()
+    resume.set()
     for one in (standing, last):
         one.join()
 

@@ -1,4 +1,4 @@
-"""Of a long line only the front is read: what is decided is what the whole line would decide."""
+"""Only the front of a long line is read: it decides what the whole line would decide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = 400
 
 
 class Twins:
-    """The same verbs on a file, of which little is read, and on a door that is known whole."""
+    """The same verbs on a file, of which little is read, and on a whole door in memory."""
 
     def __init__(self, path: Path, *, capacity: int, chance: random.Random) -> None:
         self.clock = ManualClock()
@@ -35,7 +35,7 @@ class Twins:
         self.claims: list[Claim] = []
 
     def step(self) -> None:
-        """Do one thing to both, and fail unless both answer alike."""
+        """Apply one verb to both, and fail unless both results are alike."""
         self.clock.advance(self.chance.choice([0.0, 0.001, 0.1, 1.0]))
         act = self.chance.choices(
             [self.arrive, self.ask_again, self.release, self.withdraw, self.renew, self.break_],
@@ -55,7 +55,7 @@ class Twins:
         return self.database.connection.now()
 
     def seen(self) -> Inspection:
-        door = copy.deepcopy(self.door)  # looking changes nothing
+        door = copy.deepcopy(self.door)  # settling must not change the original
         door.settle(now=self.now)
         return door.inspect("door", now=self.now)
 
@@ -123,7 +123,7 @@ class Twins:
 
 @pytest.mark.parametrize("capacity", [1, 3, ALL])
 def test_what_little_is_read_decides_as_the_whole_line_would(path, capacity):
-    """Those inside and the front of the line are enough, whatever stands behind them."""
+    """The holders and the front of the line are enough, whatever is behind them."""
     twins = Twins(path, capacity=capacity, chance=random.Random(capacity))  # noqa: S311 - repeatable
 
     for _ in range(STEPS):

@@ -1,4 +1,4 @@
-"""Who is alive, where a file cannot be removed while somebody has it open."""
+"""Which clients are alive, where a file cannot be removed while it is open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockfast.platforms import here
 
 @pytest.fixture(params=[True, False], ids=["posix", "windows"])
 def database(request, monkeypatch, tmp_path) -> Path:
-    """A database on each kind of platform, of which one refuses to remove what is open."""
+    """A database on each kind of platform; one of them refuses to remove open files."""
     monkeypatch.setattr(here, "CAN_REMOVE_OPEN_FILES", request.param)
     if not request.param:
         unlink = Path.unlink
@@ -38,7 +38,7 @@ def database(request, monkeypatch, tmp_path) -> Path:
 
 def arrived(database: Path, client: str) -> Presence:
     one = Presence(database)
-    one.come()
+    one.lock_boot()
     one.share()
     one.announce(client)
     return one
@@ -60,7 +60,7 @@ def test_whoever_leaves_removes_its_file(database):
 
 def test_who_comes_sweeps_the_files_of_the_dead_and_no_others(database):
     living = arrived(database, "living")
-    arrived(database, "dead").let_go()  # as the kernel does
+    arrived(database, "dead").close_files()  # as the kernel does for a dead client
 
     coming = arrived(database, "coming")
 

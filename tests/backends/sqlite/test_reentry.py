@@ -1,7 +1,7 @@
-"""A finalizer or a signal handler that calls in the middle of a call of its own thread.
+"""A finalizer or a signal handler that calls us in the middle of a call of its own thread.
 
-Neither can be waited for, nor can the call under way go on before they have returned. So a
-release is never refused, and whoever asks gets an answer or an honest error; nothing hangs.
+Neither can be waited for, nor can the call in progress go on before they have returned. So a
+release is never refused, any other request gets a reply or an honest error, and nothing hangs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def other(store) -> Iterator[lockfast.Locks]:
 
 @pytest.fixture
 def strike(monkeypatch) -> Callable[[Callable[[], object]], None]:
-    """Do something once, in the middle of the next step at a door."""
+    """Run an action once, in the middle of the next step at a door."""
     arrive = Door.arrive
 
     def place(act: Callable[[], object]) -> None:
@@ -59,7 +59,7 @@ def strike(monkeypatch) -> Callable[[Callable[[], object]], None]:
 
 @pytest.mark.parametrize("name", ["door", "window"])
 def test_a_release_inside_of_a_step_is_done_when_it_has_ended(locks, other, strike, name):
-    """As from `__del__` of an object in a cycle, whenever the collector comes by."""
+    """As from the `__del__` of an object in a cycle, whenever the garbage collector runs."""
     leases: list[lockfast.Lease] = []
     thread = threading.Thread(target=lambda: leases.append(locks.lock(name).acquire()))
     thread.start()
@@ -75,7 +75,7 @@ def test_a_release_inside_of_a_step_is_done_when_it_has_ended(locks, other, stri
 
 
 def test_whoever_asks_inside_of_a_transaction_is_told_so(url, strike):
-    """A half-done transaction cannot be entered; outside of it the same question is answered."""
+    """A half-done transaction cannot be entered; outside of it the same request is answered."""
     told: list[BaseException] = []
 
     def ask() -> None:
@@ -96,10 +96,10 @@ def test_whoever_asks_inside_of_a_transaction_is_told_so(url, strike):
 
 
 class SecondClient:
-    """What a finalizer does by another client of the file, in the middle of a transaction."""
+    """What a finalizer does through another client of the file, in the middle of a transaction."""
 
     def __init__(self, url: str, kept: contextlib.ExitStack) -> None:
-        # Many seconds: who waits for the transaction in vain shows by far.
+        # Many seconds, so that a futile wait for the transaction shows clearly.
         self.first, self.second, third = (
             kept.enter_context(lockfast.Locks(url, request_timeout=30.0)) for _ in range(3)
         )
@@ -137,7 +137,7 @@ def clients(url) -> Iterator[SecondClient]:
 def test_whoever_asks_by_another_client_inside_of_a_transaction_is_told_so_at_once(
     clients, strike, act
 ):
-    """It would wait for itself, and everybody else for both: leases would run out meanwhile."""
+    """It would wait for itself, and everybody else for both: leases would expire meanwhile."""
     strike(lambda: clients.ask(lambda: act(clients)))
 
     assert clients.first.lock("door").try_acquire() is None
@@ -161,7 +161,7 @@ def test_a_release_by_another_client_inside_of_a_transaction_goes_on_by_itself(
 def test_a_client_that_a_thread_is_busy_with_is_not_waited_for_inside_of_a_transaction(
     clients, strike
 ):
-    """That thread may wait for the file, and so for the transaction."""
+    """That thread may be waiting for the file, and so for the transaction."""
     second, is_busy, may_end = clients.second, threading.Event(), threading.Event()
     turn = second._client.backend._worker._turn
 
@@ -187,7 +187,7 @@ def test_a_client_that_a_thread_is_busy_with_is_not_waited_for_inside_of_a_trans
 
 
 def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkeypatch):
-    """It would wait for the one that decides whether this is a new boot, and that one for it."""
+    """It would wait for the client that decides whether this is a new boot, and that one for it."""
     told: list[BaseException] = []
     with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         share = Presence.share
@@ -208,7 +208,7 @@ def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkey
 
 
 def test_whoever_asks_at_another_door_in_memory_gets_an_answer(strike):
-    """Only the door that is half done has no answer."""
+    """Only the door that is half done cannot answer."""
     with lockfast.Locks("memory://") as locks:
         got: list[object] = []
         strike(lambda: got.append(locks.lock("window").try_acquire()))
@@ -220,7 +220,7 @@ def test_whoever_asks_at_another_door_in_memory_gets_an_answer(strike):
 
 
 def test_leases_that_finalizers_release_are_all_free_in_the_end(locks):
-    """The collector strikes where it likes, also inside of an acquire."""
+    """The garbage collector runs anywhere, also inside an acquire."""
 
     class Job:
         def __init__(self, number: int) -> None:
@@ -245,7 +245,7 @@ def test_leases_that_finalizers_release_are_all_free_in_the_end(locks):
 
 
 def test_a_handler_may_ask_while_its_thread_takes_and_gives_back_a_free_lock(locks):
-    """Without contention there is no transaction that it could find half done."""
+    """Without contention there is no half-done transaction that it could meet."""
     answers: list[object] = []
 
     def handle(*_: object) -> None:
@@ -256,7 +256,7 @@ def test_a_handler_may_ask_while_its_thread_takes_and_gives_back_a_free_lock(loc
             lease.release()
         signal.setitimer(signal.ITIMER_REAL, 0.0007)
 
-    locks.lock("door").acquire().release()  # opened, which no handler may interrupt
+    locks.lock("door").acquire().release()  # opens the file, which no handler may interrupt
     before = signal.signal(signal.SIGALRM, handle)
     signal.setitimer(signal.ITIMER_REAL, 0.0007)
     try:

@@ -1,4 +1,4 @@
-"""The file, or what stands beside it, is removed or replaced while clients are using it."""
+"""The file, or a file beside it, is removed or replaced while clients are using it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lockfast import Locks
-from lockfast.challenge.eventually import PATIENCE, eventually
+from lockfast_challenge.processes import EVENTUALLY_SECONDS, eventually
 
 
 def is_refused(locks: Locks) -> bool:
@@ -23,7 +23,7 @@ def is_refused(locks: Locks) -> bool:
 
 @pytest.fixture
 def old(url) -> Iterator[Locks]:
-    """A client that was there before."""
+    """A client that had opened the file before."""
     with Locks(url) as locks:
         locks.lock("other").acquire().release()
         yield locks
@@ -42,12 +42,13 @@ def remove(path: Path) -> None:
 
 
 def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, url, old, new):
-    """Else the old ones would hold in a file of their own for as long as they run."""
+    """Otherwise the old clients would hold in a file of their own for as long as they run."""
     remove(path)
 
     with new.lock("door") as lease:
         eventually(lambda: is_refused(old))
-        with Locks(url) as third:  # the old one took no log along when it let go
+        # the old one, when it closed the old file, did not remove the new log
+        with Locks(url) as third:
             assert is_refused(third)
         lease.check()
 
@@ -55,13 +56,13 @@ def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, ur
 
 
 def test_the_holder_in_a_removed_file_is_told(path, old, new):
-    """As by a server that has forgotten everything: at its next renewal."""
+    """As with a server that has forgotten everything: at its next renewal."""
     lease = old.lock("door", ttl=1.0).acquire()
     remove(path)
 
-    assert lease.lost.wait(PATIENCE)
+    assert lease.lost.wait(EVENTUALLY_SECONDS)
     assert lease.lost.reason in ("taken", "expired")
-    successor = new.lock("door").acquire(timeout=PATIENCE)
+    successor = new.lock("door").acquire(timeout=EVENTUALLY_SECONDS)
     assert successor.token > lease.token
     successor.release()
 
@@ -70,13 +71,13 @@ def test_who_waits_at_a_removed_file_is_let_in_by_the_new_one(path, url, old, ne
     with Locks(url) as dead:
         dead.lock("door", ttl=600, renew=False).acquire()
         remove(path)
-        old.lock("door").acquire(timeout=PATIENCE).release()
+        old.lock("door").acquire(timeout=EVENTUALLY_SECONDS).release()
 
-    new.lock("door").acquire(timeout=PATIENCE).release()
+    new.lock("door").acquire(timeout=EVENTUALLY_SECONDS).release()
 
 
 def test_a_copy_in_its_place_goes_on_with_what_it_holds(path, old, new, tmp_path):
-    """A backup that is put back: the holder is renewed in it, and keeps others out."""
+    """A restored backup: the holder is renewed in it, and keeps others out."""
     lease = old.lock("door", ttl=600.0, renew=False).acquire()
     copy = tmp_path / "copy.db"
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
@@ -88,13 +89,13 @@ def test_a_copy_in_its_place_goes_on_with_what_it_holds(path, old, new, tmp_path
     eventually(lambda: lease.renew() or new.inspect("door").holders[0].remaining > seen.remaining)
     assert is_refused(new)
     lease.release()
-    new.lock("door").acquire(timeout=PATIENCE).release()
+    new.lock("door").acquire(timeout=EVENTUALLY_SECONDS).release()
 
 
 def test_on_posix_a_client_whose_file_of_life_was_removed_makes_another(path, old, new):
-    """Without it everybody would take what it holds for a dead client's.
+    """Without it everybody would take its holds for those of a dead client.
 
-    On Windows nobody removes a file that is open.
+    On Windows nobody can remove a file that is open.
     """
     clients = path.with_name(f"{path.name}-clients")
     shutil.rmtree(clients)

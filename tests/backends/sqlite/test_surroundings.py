@@ -1,4 +1,4 @@
-"""What the embedded default finds around it: this Python, this user, this machine."""
+"""The environment of the embedded default: this Python, this user, this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NUMBERED = re.compile(r"\?\d")
 
 
 def test_no_statement_numbers_its_placeholders():
-    """Pythons 3.12.0 to 3.12.3 warn of `?1`, which is an error under `-W error`."""
+    """Python 3.12.0 to 3.12.3 warns of `?1`, which is an error under `-W error`."""
     numbered = [
         f"{path.relative_to(PACKAGE)}: {line.strip()}"
         for path in PACKAGE.rglob("*.py")
@@ -34,7 +34,7 @@ def test_no_statement_numbers_its_placeholders():
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
-    """Containers run under numbers that no passwd knows; a sentence, not a bare RuntimeError."""
+    """Containers run under user ids without a passwd entry; the error is no bare RuntimeError."""
 
     def unknown(uid: int) -> pwd.struct_passwd:
         raise KeyError(uid)
@@ -49,7 +49,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
 
 
 def test_a_machine_without_a_thread_to_spare_is_told_and_costs_nothing_later(tmp_path, monkeypatch):
-    """What was put for a thread that never began would be waited for in vain, at close too."""
+    """Work queued for a thread that never began would be waited for without end, at close too."""
 
     def refuse(_thread):
         raise RuntimeError("can't start new thread")
@@ -109,7 +109,7 @@ for left in range(12):
 
 
 def test_without_descriptors_left_it_is_an_outage_and_no_mistake_of_the_path(tmp_path):
-    """SQLite itself says only that it cannot open the file, however many it lacks."""
+    """SQLite only reports that it cannot open the file, however many descriptors are missing."""
     done = subprocess.run(
         [sys.executable, "-c", SHORT_OF_DESCRIPTORS, tmp_path],
         capture_output=True,
@@ -130,7 +130,7 @@ def is_shortage(told: str) -> bool:
 
 
 def test_on_linux_without_proc_it_is_said_that_it_is_missing(tmp_path):
-    """In its place the path would be blamed, and no other path would help."""
+    """Otherwise the error would blame the path, and no other path would help."""
     program = f"import lockfast; lockfast.Locks('sqlite://{tmp_path}/locks.db').lock('x').acquire()"
     done = subprocess.run(
         [*without_proc(), sys.executable, "-c", program],

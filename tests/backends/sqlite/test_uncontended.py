@@ -1,4 +1,4 @@
-"""A lock that nobody else wants: one statement to take it, one to give it back, on small pages."""
+"""A lock that nobody else wants: one statement to take it, one to release it, on small pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import lockfast
 
 
 def traced(locks: lockfast.Locks) -> list[str]:
-    """Return the statements of a client that has opened its file, as they come."""
+    """Return a list that receives the statements of a client, once it has opened its file."""
     statements: list[str] = []
     locks.lock("warm").acquire().release()
     locks._client.backend._database.connection._sqlite.set_trace_callback(
@@ -33,7 +33,7 @@ def test_it_is_taken_and_given_back_by_one_statement_each(url):
 
 
 def test_an_explicit_owner_stands_in_the_record_as_such(url):
-    """What is empty in the statement is nobody in the file, and a name stays a name."""
+    """An empty owner in the statement is no owner in the file, and a named one keeps its name."""
     with lockfast.Locks(url) as locks, lockfast.Locks(url) as elsewhere:
         first = locks.lock("door", owner="saga").acquire()
         second = elsewhere.lock("door", owner="saga").acquire(timeout=0)
@@ -46,7 +46,7 @@ def test_an_explicit_owner_stands_in_the_record_as_such(url):
 
 
 def test_a_clock_that_is_behind_the_last_token_still_gives_a_larger_one(path, url):
-    """Whoever is not served by the one statement goes through the door, which counts on."""
+    """A claim that the one statement cannot serve goes through the door, which counts on."""
     with lockfast.Locks(url) as locks:
         with locks.lock("door") as lease:
             ahead = lease.token + 3_600_000_000
@@ -58,7 +58,7 @@ def test_a_clock_that_is_behind_the_last_token_still_gives_a_larger_one(path, ur
 
 
 def test_a_new_file_has_small_pages_and_one_with_others_is_used_as_it_is(path, url):
-    """Each commit writes whole pages; a file of an older version keeps its own."""
+    """Each commit writes whole pages; a file of an older version keeps its page size."""
     with lockfast.Locks(url) as locks, locks.lock("door"):
         pass
     small = page_size(path)

@@ -1,4 +1,4 @@
-"""Waiting in line is cheap, and ends soon: a doorbell, and a slow look as the safety net."""
+"""Waiting in line is cheap, and ends soon: a doorbell, and slow polling as the safety net."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import lockfast
 from lockfast.backends.sqlite.doorbell import Doorbell
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 
 SECONDS = 10.0
 MOST_STATEMENTS = 12
@@ -41,14 +41,14 @@ class Waiter:
 @pytest.fixture
 def clients(url):
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as waiter:
-        # Both have opened the file: what is counted below is waiting alone.
+        # Both have opened the file, so that only waiting is counted below.
         for one in (holder, waiter):
             one.lock("warm").acquire().release()
         yield holder, waiter
 
 
 def test_ten_seconds_of_waiting_cost_at_most_twelve_statements(clients):
-    """Whoever waits listens, and does not poll."""
+    """A waiter listens, and does not poll."""
     holder, waiter = clients
     statements: list[str] = []
     lease = holder.lock("door").acquire()
@@ -67,7 +67,7 @@ def test_ten_seconds_of_waiting_cost_at_most_twelve_statements(clients):
 
 
 def seconds_to_hand_on(holder, waiter, eventually) -> float:
-    """Release before one who waits, and return how long it took until that one entered."""
+    """Release while another client waits, and return how long it took until that one entered."""
     lease = holder.lock("door").acquire()
     waiting = Waiter(waiter)
     eventually(lambda: holder.inspect("door").line)
@@ -81,12 +81,12 @@ def seconds_to_hand_on(holder, waiter, eventually) -> float:
 
 
 def test_a_release_rings_the_next_in_line(clients, eventually):
-    """Long before the next look of its own, which comes after a window."""
-    assert seconds_to_hand_on(*clients, eventually) < SOON < WINDOW
+    """Long before the waiter's next poll, which comes after an admission window."""
+    assert seconds_to_hand_on(*clients, eventually) < SOON < ADMISSION_WINDOW_SECONDS
 
 
 def test_a_release_rings_only_the_one_it_admits(url, clients, eventually):
-    """The others sleep on: a release costs a line of any length one wake-up."""
+    """The others sleep on: a release costs a line of any length one wakeup."""
     holder, waiter = clients
     rung: list[list[str]] = []
     with lockfast.Locks(url) as third:
@@ -110,14 +110,14 @@ def test_a_release_rings_only_the_one_it_admits(url, clients, eventually):
 def test_a_waiter_whose_bell_is_never_heard_still_gets_in_within_the_window(
     clients, eventually, monkeypatch
 ):
-    """Across network namespaces no datagram arrives; then the slow look is what remains."""
+    """Across network namespaces no datagram arrives; only the slow polling remains."""
     monkeypatch.setattr(Doorbell, "ring", lambda _self, _addresses: None)
 
-    assert seconds_to_hand_on(*clients, eventually) < WINDOW + SOON
+    assert seconds_to_hand_on(*clients, eventually) < ADMISSION_WINDOW_SECONDS + SOON
 
 
 def test_a_stranger_at_the_bell_is_not_taken_for_a_release(clients, eventually):
-    """A datagram without the nonce of the row neither wakes the waiter nor lets it in."""
+    """A datagram without the row's nonce neither wakes the waiter nor lets it in."""
     holder, waiter = clients
     lease = holder.lock("door").acquire()
     waiting = Waiter(waiter)

@@ -1,11 +1,11 @@
-"""A process of its own for the tests: a puppet, or one of the crowd that hammers.
+"""A separate process for the tests: a puppet, or one of the crowd that hammers.
 
     worker.py puppet ADDRESS URL [OPTION=SECONDS …]
     worker.py hammer URL LOG NUMBER TTL NAME …
 
-A puppet connects to the test, does what it is told and answers, errors as they are. One of
-the crowd takes names at random and writes into the log what it believes; each line is one
-write, so a kill can cut none in two. It goes on until there is a file `enough` beside the log.
+A puppet connects to the test, does what it is told and answers; it sends errors as they are. One of
+the crowd takes names at random and logs what it believes; each line is one write, so a kill cannot
+cut one in two. It goes on until a file `enough` exists beside the log.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Puppet:
     def _count(self, event: object) -> None:
         self._renewals += isinstance(event, Renewed)
 
-    # -- what it can be told -----------------------------------------------------------
+    # -- commands ----------------------------------------------------------------------
 
     def acquire(self, name: str, **options: Any) -> int:
         self._leases[name] = self._locks.lock(name, **options).acquire()
@@ -66,7 +66,7 @@ class Puppet:
         self._leases[name] = self._entered[name].__enter__()
 
     def leave(self, name: str) -> None:
-        """End it."""
+        """End the `with` block."""
         self._entered[name].__exit__(None, None, None)
 
     def check(self, name: str) -> None:
@@ -94,7 +94,7 @@ class Puppet:
         self._locks.close()
 
     def begin_cycling(self, name: str, *, threads: int) -> None:
-        """Take and give back the name all the time, on threads beside this one."""
+        """Take and release the name in a loop, on other threads."""
 
         def cycle() -> None:
             while not self._is_enough.is_set():
@@ -106,7 +106,7 @@ class Puppet:
             thread.start()
 
     def end_cycling(self) -> list[int]:
-        """Return the tokens in the order of holding."""
+        """Stop them, and return the tokens in the order of holding."""
         self._is_enough.set()
         for thread in self._cycling:
             thread.join()
@@ -120,7 +120,7 @@ class Puppet:
         return [(one.level, one.subject) for one in self._locks.diagnose()]
 
     def fork(self, *, how: str = "os.fork") -> None:
-        """Have a child that goes on with what it has inherited."""
+        """Fork a child that goes on with what it has inherited."""
         if how == "multiprocessing":
             context = multiprocessing.get_context("fork")
             context.Process(target=self.serve, daemon=True).start()
@@ -145,7 +145,7 @@ class Hammer:
         self._chance = random.Random(number)  # noqa: S311 - a run can be repeated
 
     def run(self, url: str, names: list[str], *, enough: Path) -> None:
-        # Patient: whoever is frozen in the middle of a transaction keeps the file locked.
+        # Patient: a process that is frozen in the middle of a transaction keeps the file locked.
         with Locks(url, ttl=self._ttl, request_timeout=20) as locks:
             while not enough.exists():
                 name = self._chance.choice(names)
@@ -153,7 +153,7 @@ class Hammer:
                     with locks.lock(name, timeout=30.0) as lease:
                         self._hold(lease)
                 except LeaseLost:
-                    continue  # it was frozen, and is told so: as it should be
+                    continue  # it was frozen, and learns of the loss, as it should
 
     def _hold(self, lease: Lease) -> None:
         self._write("begin", lease)
@@ -166,7 +166,7 @@ class Hammer:
         self._write("end", lease)
 
     def _write(self, kind: str, lease: Lease) -> None:
-        # The time is taken first: whoever is trusted afterwards was trusted then.
+        # Take the time first: a lease that is trusted afterwards was trusted then.
         at = now()
         remaining = lease.remaining
         if remaining > 0:

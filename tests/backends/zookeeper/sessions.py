@@ -1,10 +1,10 @@
-"""Sessions as the server sees them: whose they are, and how to end one from outside."""
+"""Sessions as the server sees them: their owners, and how to end one from outside."""
 
 from __future__ import annotations
 
 import struct
 
-from lockfast.challenge.servers.zookeeper import ZooKeeperServer, connected
+from lockfast_challenge.servers.zookeeper import ZooKeeperServer, connected
 
 _SECRET = 0xB3415C00
 _MULTIPLIER = 0x5DEECE66D
@@ -12,13 +12,13 @@ _MASK = 2**48 - 1
 
 
 def session_of(server: ZooKeeperServer, name: str) -> int:
-    """Return the session that has a claim on a name; there has to be one such session."""
+    """Return the session that has a claim on a name; there has to be exactly one."""
     [only] = sessions_of(server, name)
     return only
 
 
 def sessions_of(server: ZooKeeperServer, name: str) -> set[int]:
-    """Return the sessions with claims on a name; only a leader knows, or a server alone."""
+    """Return the sessions with claims on a name; only a leader or a server alone knows them."""
     found: set[int] = set()
     session = 0
     for line in server.ask("dump").partition("Sessions with Ephemerals")[2].splitlines():
@@ -30,10 +30,10 @@ def sessions_of(server: ZooKeeperServer, name: str) -> set[int]:
 
 
 def end_session(server: ZooKeeperServer, session: int) -> None:
-    """End a session as if its time were over: from now on the server does not know it.
+    """End a session as if it had expired: from now on the server does not know it.
 
-    Whoever comes with its id and its password may close it. The server makes the password from
-    the id, by Java's random numbers, and so can we. Whose session it was may come back in between,
+    Any client with its id and its password may close it. The server derives the password from the
+    id with Java's random numbers, and so can we. The session's own client may come back in between,
     and take it from us before it is closed.
     """
     assert _close(server, session), "the session was over already"
@@ -42,7 +42,7 @@ def end_session(server: ZooKeeperServer, session: int) -> None:
 
 
 def _close(server: ZooKeeperServer, session: int) -> bool:
-    """Close a session; false if there was none."""
+    """Close a session; return false if there was none."""
     with connected(server.address, client_id=(session, _password(session))) as client:
         return bool(client.client_id[0] == session)
 

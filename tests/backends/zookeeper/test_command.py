@@ -44,7 +44,7 @@ def test_the_doctor_and_the_list(lockfast):
 
 
 def test_the_demo_is_right_where_a_lock_guards_it(lockfast):
-    """The frozen holder: the next one gets in, and the late write is refused by its token."""
+    """The frozen holder: the next one gets in, and the late write is refused for its token."""
     code, printed = lockfast("demo", "frozen", "--json")
 
     plays = json.loads(printed)

@@ -1,4 +1,4 @@
-"""A session carries the lease, and cannot be given away: the refusal harms nothing."""
+"""A session carries the lease and cannot be handed over: the refusal harms nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of our session that stand for no claim: a create that came after its withdrawal."""
+"""Nodes of our session without a claim: a create that came after its withdrawal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lockfast.runtime.clock import Clock
 
 
 def test_a_node_that_came_late_is_swept_away_and_no_other(monkeypatch) -> None:
-    """The session lives on, so nobody else would ever delete it."""
-    monkeypatch.setattr("lockfast.backends.sessions._async.session.SWEEP", 1)
+    """The session lives on, so nobody else would ever delete the node."""
+    monkeypatch.setattr("lockfast.backends.sessions._async.session.STRAY_CHECK_KEEPALIVES", 1)
 
     async def main() -> None:
         url, clock = shared_server().url, Clock()
@@ -33,7 +33,7 @@ def test_a_node_that_came_late_is_swept_away_and_no_other(monkeypatch) -> None:
             backend._address.acl,
             requests.EPHEMERAL_SEQUENTIAL,
         )
-        await session.wire.ask(late, deadline=clock.now() + 5)
+        await session.wire._requests.ask(late, deadline=clock.now() + 5)
         assert len((await locks.inspect("door")).line) == 1
 
         async with asyncio.timeout(30):

@@ -1,7 +1,6 @@
-"""A server with a name at which very many have been: its sequence is near its end.
+"""A server with a name that has had very many claims: its sequence is near its end.
 
-Nobody can wait for two thousand million claims, so the server begins with a transaction log
-that says so.
+Nobody can wait for two thousand million claims, so the server starts with a forged transaction log.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ import struct
 import time
 import zlib
 
-from lockfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 OPEN = struct.pack(">ii", 1, 31)
-"""One entry, which allows everything."""
+"""An ACL with one entry, which allows everything."""
 
 CREATE, DELETE, CREATE_CONTAINER = 1, 2, 19
 
 
 def server_with(name: str, *, sequence: int) -> ZooKeeperServer:
-    """Return a server, not started, at which the next claim on a name has this sequence."""
+    """Return a server, not started, at which the next claim on a name gets this sequence."""
     server = ZooKeeperServer(java=("-Dzookeeper.snapshot.trust.empty=true",))
     door, claim = f"/lockfast/{name}", f"/lockfast/{name}/00-1-0000000000"
     record = b'{"format": 1, "capacity": 1}'

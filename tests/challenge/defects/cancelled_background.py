@@ -1,7 +1,7 @@
 """A look-out that is a task, and ends with all others when a program cancels every task.
 
 Bodies that finish their work under their leases then lose them: nobody renews. The mend is a
-look-out that is none (src/lockfast/runtime/lookout.py).
+look-out that is none (src/lockfast/runtime/tasks.py).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager
 
 from challenge.defects.putting_back import Defective, instead
 
-from lockfast.challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
 from lockfast.runtime import aio
+from lockfast_challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
 
 
 def defect() -> AbstractContextManager[None]:
     """Let it be a task like any other."""
-    return instead(aio, "spawn_lookout", aio.spawn)
+    return instead(aio, "spawn_taskless", aio.spawn)
 
 
 class CancelsAll(AsyncContender):

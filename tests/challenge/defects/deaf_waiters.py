@@ -11,24 +11,24 @@ from contextlib import contextmanager
 
 from challenge.defects.putting_back import Defective, instead
 
-from lockfast.backends.redis._sync.inbox import Inbox, Listening
-from lockfast.challenge.clients.lockfast_locks import SyncContender
+from lockfast.backends.redis._sync.waiting import InboxRun, RedisInbox
+from lockfast_challenge.clients.lockfast_locks import SyncContender
 
 
-def _until_an_error(inbox: Inbox, run: Listening) -> None:
+def _until_an_error(inbox: RedisInbox, run: InboxRun) -> None:
     run.has_begun = True
     while inbox._listen(run):
         pass
 
 
-def _has_begun(run: Listening) -> bool:
+def _has_begun(run: InboxRun) -> bool:
     return run.task is not None
 
 
 @contextmanager
 def defect() -> Iterator[None]:
     """Let an error end it, and whoever waits believe that it listens."""
-    with instead(Inbox, "_run", _until_an_error), instead(Listening, "is_alive", _has_begun):
+    with instead(RedisInbox, "_run", _until_an_error), instead(InboxRun, "is_alive", _has_begun):
         yield
 
 

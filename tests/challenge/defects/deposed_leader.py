@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from challenge.defects.putting_back import Defective, instead
 
 from lockfast.backends.zookeeper import requests
-from lockfast.challenge.clients.lockfast_locks import SyncContender
+from lockfast_challenge.clients.lockfast_locks import SyncContender
 
 
 def defect() -> AbstractContextManager[None]:

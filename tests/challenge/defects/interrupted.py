@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from challenge.defects.putting_back import Defective, instead
 
 from lockfast import Lease, Lock
-from lockfast._sync.acquiring import Acquisition
-from lockfast._sync.handle import Duty
-from lockfast.challenge.clients.lockfast_locks import SyncContender, SyncHeld
-from lockfast.challenge.contender import Refused
+from lockfast.client._sync.acquisition import Acquisition
+from lockfast.client._sync.handle import ReleaseGuard
 from lockfast.errors import LeaseLost, NotAcquired, NotOwner
+from lockfast_challenge.clients.lockfast_locks import SyncContender, SyncHeld
+from lockfast_challenge.contender import NotGranted
 
 
 def _nothing(_: object) -> None:
@@ -29,7 +29,7 @@ def _nothing(_: object) -> None:
 @contextmanager
 def defect() -> Iterator[None]:
     """Let nobody finish what was dropped."""
-    with instead(Acquisition, "__del__", _nothing), instead(Duty, "__del__", _nothing):
+    with instead(Acquisition, "__del__", _nothing), instead(ReleaseGuard, "__del__", _nothing):
         yield
 
 
@@ -59,7 +59,7 @@ class KeptLocks(SyncContender):
         try:
             return InBlock(next(block), block)
         except NotAcquired as error:
-            raise Refused(str(error)) from error
+            raise NotGranted(str(error)) from error
 
     def __exit__(self, *error: object) -> None:
         deadline = time.monotonic() + SOON
@@ -92,7 +92,7 @@ class InBlock(SyncHeld):
         try:
             next(self._block, None)
         except (LeaseLost, NotOwner) as error:
-            raise Refused(str(error)) from error
+            raise NotGranted(str(error)) from error
 
 
 class Contender(Defective, KeptLocks):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from challenge.defects.putting_back import Defective, instead
 
 from lockfast.backends.sqlite.doorbell import Doorbell, Socket
-from lockfast.challenge.clients.lockfast_locks import SyncContender
+from lockfast_challenge.clients.lockfast_locks import SyncContender
 
 
 @contextmanager

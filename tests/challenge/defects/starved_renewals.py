@@ -1,7 +1,7 @@
 """Renewals that stand behind the questions of a crowd, on the one worker of a SQLite client.
 
 So every lease of the client ran out while many waited by it. The mend is that renewals and releases
-go first (src/lockfast/runtime/working.py).
+go first (src/lockfast/runtime/worker.py).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 
 from challenge.defects.putting_back import Defective, instead
 
-from lockfast.challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
 from lockfast.errors import LockError
-from lockfast.runtime.working import TaskWorker, ThreadWorker
+from lockfast.runtime.worker import TaskWorker, ThreadWorker
+from lockfast_challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
 
 CROWD = 1000
 """So many come and go: to answer all of them once takes longer than half a second, the ttl."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockfast.challenge.fault import Deployment
-from lockfast.challenge.outcome import Kind, Outcome, Setting
-from lockfast.challenge.running import LOCKFAST, run
+from lockfast_challenge.faults.fault import Deployment
+from lockfast_challenge.outcome import Kind, Outcome, Setting
+from lockfast_challenge.runs.run import LOCKFAST, run
 
 
 @dataclass(frozen=True)

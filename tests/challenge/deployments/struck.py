@@ -9,15 +9,14 @@ from typing import ClassVar
 import pytest
 
 from lockfast import BackendUnavailable, Locks, NotAcquired, OutcomeUnknown
-from lockfast.challenge.deployments.choosing import own_servers
-from lockfast.challenge.deployments.members import Members
-from lockfast.challenge.deployments.one_server import OneServer
-from lockfast.challenge.deployments.redlock import Redlock
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.fault import Deployment, Draw, Fault
-from lockfast.challenge.processes import state_of
-from lockfast.challenge.servers.redis import RedisServer, ShiftedRedis
-from lockfast.challenge.servers.starting import Server
+from lockfast_challenge.deployments.catalog import own_servers
+from lockfast_challenge.deployments.clusters import EnsembleDeployment
+from lockfast_challenge.deployments.redlock import Redlock
+from lockfast_challenge.deployments.single_server import SingleServerDeployment
+from lockfast_challenge.faults.fault import Deployment, Draw, Fault
+from lockfast_challenge.processes import eventually, state_of
+from lockfast_challenge.servers.redis import RedisServer, ShiftedRedis
+from lockfast_challenge.servers.server import Server
 
 TTL = 2.0
 """Short: redlock's nodes do not count for so long. No lease's end is on trial."""
@@ -55,12 +54,12 @@ class Struck:
             assert one.role is None
 
     def test_each_client_comes_by_ways_of_its_own(self, deployment):
-        ways = [deployment.ways(client) for client in (0, 1)]
+        proxies_of = [deployment.proxies_of(client) for client in (0, 1)]
         with Locks(deployment.url_for(0), ttl=TTL, request_timeout=PATIENT) as locks:
             is_served(locks)
 
-            assert any(one.connections for one in ways[0])
-            assert not any(one.connections for one in ways[1])
+            assert any(one.connections for one in proxies_of[0])
+            assert not any(one.connections for one in proxies_of[1])
 
     @pytest.mark.parametrize("draw", [ANY, OTHER], ids=["one", "other"])
     def test_what_is_to_be_struck_is_struck(self, deployment, draw):
@@ -90,9 +89,9 @@ class Struck:
 
 def servers_of(deployment: Deployment) -> list[Server]:
     """Return all that is struck."""
-    if isinstance(deployment, OneServer):
+    if isinstance(deployment, SingleServerDeployment):
         return [deployment.server]
-    if isinstance(deployment, Members):
+    if isinstance(deployment, EnsembleDeployment):
         return deployment.group.members
     return [
         *(deployment._servers if isinstance(deployment, Redlock) else deployment._group.servers)

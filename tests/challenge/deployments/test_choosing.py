@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from lockfast.challenge.deployments import choosing
-from lockfast.challenge.deployments.choosing import STORES, own_servers
-from lockfast.challenge.servers.starting import CannotStart
+from lockfast_challenge.deployments import catalog
+from lockfast_challenge.deployments.catalog import STORES, own_servers
+from lockfast_challenge.servers.server import CannotStart
 
 
 def test_a_store_that_is_not_known_is_refused_with_those_that_are():
@@ -18,9 +18,9 @@ def test_a_store_that_is_not_known_is_refused_with_those_that_are():
 
 
 def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch):
-    for name in [one for one in sys.modules if one.startswith(f"{choosing.__package__}.post")]:
+    for name in [one for one in sys.modules if one.startswith(f"{catalog.__package__}.post")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "lockfast.challenge.servers.postgresql", raising=False)
+    monkeypatch.delitem(sys.modules, "lockfast_challenge.servers.postgresql", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
     with pytest.raises(CannotStart, match=r'psycopg.*pip install "lockfast\[postgresql\]"'):
@@ -41,8 +41,9 @@ LOADED = """
 import importlib, sys
 store, *missing = sys.argv[1:]
 sys.modules.update(dict.fromkeys(missing))
-importlib.import_module("lockfast.cli.challenge.playing")
-importlib.import_module(f"lockfast.challenge.deployments.{store}")
+importlib.import_module("lockfast_challenge.cli.play")
+catalog = importlib.import_module("lockfast_challenge.deployments.catalog")
+catalog.own_servers(store, ttl=2.0)
 """
 
 

@@ -8,11 +8,11 @@ from redis.exceptions import TimeoutError as Unanswered
 from servers.redis import shared_server
 
 from lockfast import Locks
-from lockfast.challenge.clients.fleet import Fleet
-from lockfast.challenge.deployments.choosing import given
-from lockfast.challenge.fault import Draw
-from lockfast.challenge.nemesis.choosing import chosen
-from lockfast.challenge.servers.starting import CannotStart
+from lockfast_challenge.clients.fleet import Fleet
+from lockfast_challenge.deployments.catalog import given
+from lockfast_challenge.faults.fault import Draw
+from lockfast_challenge.faults.schedule import chosen
+from lockfast_challenge.servers.server import CannotStart
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ from lockfast.challenge.servers.starting import CannotStart
 def test_each_client_has_a_way_to_each_server_that_the_url_names(url, store, number):
     """All else of the URL stays as it is; nothing is connected yet."""
     with given(url, ttl=5.0) as one:
-        ways = [one.ways(client) for client in (0, 1)]
+        proxies_of = [one.proxies_of(client) for client in (0, 1)]
         urls = [one.url_for(client) for client in (0, 1)]
 
         assert one.store == store
-        assert [len(each) for each in ways] == [number, number]
+        assert [len(each) for each in proxies_of] == [number, number]
         hosts = url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
-        for mine, its_url in zip(ways, urls, strict=True):
+        for mine, its_url in zip(proxies_of, urls, strict=True):
             told = ",".join(way.address for way in mine)
             assert its_url == (url.replace(hosts, told, 1) if number else url)
 
@@ -55,7 +55,7 @@ def test_a_client_of_a_given_server_is_served_by_its_way():
     with given(shared_server().url, ttl=5.0) as one, Locks(one.url_for(0)) as locks:
         is_served(locks)
 
-        assert one.ways(0)[0].connections
+        assert one.proxies_of(0)[0].connections
         assert one.forgives("server-emptied")
         assert not one.forgives("server-paused")
 

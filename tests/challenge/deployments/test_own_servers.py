@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +19,8 @@ from challenge.deployments.struck import (
 )
 
 from lockfast import Locks
-from lockfast.challenge.deployments import replicated
-from lockfast.challenge.deployments.choosing import STORES, given, own_servers
+from lockfast_challenge.deployments import replicated_redis
+from lockfast_challenge.deployments.catalog import STORES, given, own_servers
 
 ONE_SERVER = frozenset({"server-paused", "server-killed", "server-emptied"})
 MEMBERS = frozenset({"leader-cut", "leader-cut-silently", "node-paused", "node-killed"})
@@ -78,8 +79,11 @@ class Forgetting(Struck):
         leases = []
         with Locks(deployment.url_for(0), ttl=60.0, request_timeout=PATIENT) as locks:
             is_served(locks)
-            held = SimpleNamespace(sleep=lambda _: leases.append(locks.lock("door").acquire()))
-            monkeypatch.setattr(replicated, "time", held)
+            held = SimpleNamespace(
+                monotonic=time.monotonic,
+                sleep=lambda _: leases.append(locks.lock("door").acquire()),
+            )
+            monkeypatch.setattr(replicated_redis, "time", held)
             [fault] = [one for one in deployment.faults() if one.kind == "failover"]
 
             strike(fault)
@@ -98,7 +102,7 @@ class TestSentinel(Forgetting):
         with given(deployment.url, ttl=TTL) as one:
             [fault] = one.faults()
 
-            assert not one.ways(0)
+            assert not one.proxies_of(0)
             assert one.url_for(0) == deployment.url
             assert fault.kind == "failover"
             assert one.forgives("failover")
@@ -130,7 +134,7 @@ class TestSqlite:
                 is_served(locks)
 
             assert one.url_for(0) == one.url
-            assert not one.ways(0)
+            assert not one.proxies_of(0)
             assert not one.faults()
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from servers.echo import EchoServer
 
-from lockfast.challenge.servers.made_once import MADE_IN, made_once, share_what_is_made
-from lockfast.challenge.servers.starting import _built
+from lockfast_challenge.servers.made_once import MADE_IN, made_once, share_what_is_made
+from lockfast_challenge.servers.server import _built
 
 
 @pytest.fixture

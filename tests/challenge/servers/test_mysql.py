@@ -8,9 +8,9 @@ import pytest
 from servers.mariadb import newer_server
 from servers.mysql import shared_server
 
-from lockfast.challenge.servers import mariadb, mysql
-from lockfast.challenge.servers.mysql import MysqlServer
-from lockfast.challenge.servers.starting import CannotStart
+from lockfast_challenge.servers import mysql
+from lockfast_challenge.servers.mysql import MysqlServer
+from lockfast_challenge.servers.server import CannotStart
 
 
 @pytest.fixture
@@ -53,17 +53,17 @@ def test_the_downloaded_one_is_mysql():
 
 @pytest.mark.parametrize("name", ["mariadb/mariadb_{}.sql", "mysql/mysql_{}.sql"])
 def test_the_system_tables_of_mariadb_are_found_where_either_release_has_them(tmp_path, name):
-    files = [tmp_path / "share" / name.format(one) for one in mariadb.SYSTEM_TABLES]
+    files = [tmp_path / "share" / name.format(one) for one in mysql.SYSTEM_TABLES]
     files[0].parent.mkdir(parents=True)
     for one in files:
         one.touch()
 
-    assert mariadb.system_tables(tmp_path) == files
+    assert mysql.system_tables(tmp_path) == files
 
 
 def test_without_them_it_says_where_it_has_looked(tmp_path):
     with pytest.raises(CannotStart, match=r"share/mariadb/.* or .*share/mysql/.* cannot be found"):
-        mariadb.system_tables(tmp_path)
+        mysql.system_tables(tmp_path)
 
 
 def test_the_downloaded_mariadb_is_one_whose_files_have_moved():

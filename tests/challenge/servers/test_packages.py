@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 from servers.echo import EchoServer
 
-import lockfast.challenge.servers
+import lockfast_challenge.servers
 import system_packages
-from lockfast.challenge.servers import starting
-from lockfast.challenge.servers.starting import CannotStart, Server, missing
+from lockfast_challenge.servers import server
+from lockfast_challenge.servers.server import CannotStart, Server, missing
 
 
 def kinds_of(kind: type[Server]) -> Iterator[type[Server]]:
@@ -40,17 +40,17 @@ def test_a_file_may_have_any_version():
 
 
 def test_only_linux_can_start_servers(monkeypatch):
-    monkeypatch.setattr(starting.sys, "platform", "darwin")
+    monkeypatch.setattr(server.sys, "platform", "darwin")
 
     assert "Linux alone" in missing({})
 
 
 def test_every_package_is_one_that_the_tests_install():
-    for module in pkgutil.iter_modules(lockfast.challenge.servers.__path__):
-        importlib.import_module(f"lockfast.challenge.servers.{module.name}")
+    for module in pkgutil.iter_modules(lockfast_challenge.servers.__path__):
+        importlib.import_module(f"lockfast_challenge.servers.{module.name}")
     listed = system_packages.read_list(system_packages.LIST.read_text(encoding="utf-8"))
 
-    shipped = [one for one in kinds_of(Server) if one.__module__.startswith("lockfast.")]
+    shipped = [one for one in kinds_of(Server) if one.__module__.startswith("lockfast_challenge.")]
 
     named = {pair for one in shipped for pair in one.packages.items()}
     assert len(named) >= 6

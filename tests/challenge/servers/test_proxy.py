@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from servers.echo import EchoServer, asked
 
-from lockfast.challenge.servers.proxy import Message, Proxy
+from lockfast_challenge.servers.proxy import Message, Proxy
 
 
 async def lines(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
@@ -131,7 +131,7 @@ def test_what_is_held_can_be_lost_instead(proxy, client):
     client.say(b"one")
     assert held.wait(20)
 
-    proxy.lose_what_is_held()
+    proxy.reset_and_let_through()
 
     assert client.hear() is None
     assert asked(proxy.port, b"one") == b"one"
@@ -253,7 +253,7 @@ class TestAllConnections:
             assert met.wait(20)
             with pytest.raises(TimeoutError):
                 client.hear(within=0.2)
-            proxy.lose_what_is_held()
+            proxy.reset_and_let_through()
             assert client.hear() is None
 
         assert asked(proxy.port, b"again") == b"again"
@@ -306,7 +306,7 @@ def test_a_client_of_a_server_that_is_not_there_is_told_so(server):
 
 def test_it_may_lead_whoever_connects_from_now_on_to_another_server(proxy, client):
     absent = EchoServer()
-    proxy.lead_to(absent.port)
+    proxy.forward_to(absent.port)
 
     with closing(Client(proxy)) as new:
         assert new.hear() is None

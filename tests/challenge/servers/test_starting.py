@@ -13,8 +13,7 @@ import pytest
 from puppets import environment
 from servers.echo import EchoServer, asked
 
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.processes import family, is_dead
+from lockfast_challenge.processes import eventually, family, is_dead
 
 
 @pytest.fixture
@@ -144,8 +143,7 @@ def test_it_dies_with_the_run_that_started_it_and_so_do_children_that_stand_stil
     script = """
 import socket, time
 from servers.echo import EchoServer
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.processes import family
+from lockfast_challenge.processes import eventually, family
 server = EchoServer().start()
 with socket.create_connection(("127.0.0.1", server.port)) as connection:
     connection.sendall(b"hello\\n")

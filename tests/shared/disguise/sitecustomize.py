@@ -1,9 +1,9 @@
-"""Lets this Python take itself for one on macOS or Windows, as far as Lockfast can see.
+"""Makes this Python look like one on macOS or Windows, as far as Lockfast can see.
 
-Python runs this file at its start where its folder is on the path, so the processes that a test
-starts are disguised too. What is replaced is the system below Lockfast's room for platforms, and
-never Lockfast: `lockfast.platforms` finds another module, and that one another kernel, which
-answers as the real one is documented to and keeps its promises by Linux's own means.
+Python runs this file at its start if its folder is on the path, so processes started by a test are
+disguised too. It replaces the system below `lockfast.platforms`, never Lockfast itself:
+`lockfast.platforms` finds another module, and that module finds another kernel, which behaves as
+the real one is documented to and is implemented with what Linux has.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ BOOTED = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def put_on(platform: str) -> None:
-    """Be that platform from now on; before anything of Lockfast is imported."""
+    """Imitate that platform from now on; call before anything of Lockfast is imported."""
     if platform not in PLATFORMS:
         raise ValueError(f"{VARIABLE}={platform}: it is one of {', '.join(PLATFORMS)}")
     if "lockfast.platforms" in sys.modules:
         raise RuntimeError("Lockfast knows its platform already")
     {"macos": as_macos, "windows": as_windows}[platform]()
-    # The room, but for the file that looks at where it is.
+    # The package without its `__init__`, which detects the platform.
     room = types.ModuleType("lockfast.platforms")
     room.__path__ = [str(ROOM)]
     room.__getattr__ = lambda name: _chosen(name, platform)
@@ -52,7 +52,7 @@ def _chosen(name: str, platform: str) -> types.ModuleType:
 
 
 class MacLibrary:
-    """What macOS's C library has and Linux's has not."""
+    """What macOS's C library has and Linux's lacks."""
 
     def __init__(self) -> None:
         self._real = _load(None, use_errno=True)
@@ -98,7 +98,7 @@ _last_error = 0
 
 
 class Kernel32:
-    """The locks of Windows by those of Linux, which end with the file in the same way."""
+    """Windows locks, implemented with those of Linux, which end with the file in the same way."""
 
     def LockFileEx(  # noqa: N802 - as Windows calls it
         self, handle: Any, flags: int, _reserved: int, low: int, high: int, place: Any
@@ -118,7 +118,7 @@ class Kernel32:
     ) -> int:
         assert (low, high, len(place)) == (1, 0, 32)
         fcntl.flock(handle.value, fcntl.LOCK_UN)
-        return _fail(NOT_LOCKED)  # which may be so, and must not matter
+        return _fail(NOT_LOCKED)  # Windows may report this, and it must not matter
 
     def GetDriveTypeW(self, root: Any) -> int:  # noqa: N802 - as Windows calls it
         assert root.value == "/"
@@ -126,14 +126,14 @@ class Kernel32:
 
 
 class Ntdll:
-    """When the machine was started."""
+    """Reports when the machine was started."""
 
     def NtQuerySystemInformation(  # noqa: N802 - as Windows calls it
         self, kind: int, buffer: Any, size: int, _length: None
     ) -> int:
         assert (kind, size, len(buffer)) == (3, 48, 48)
         booted = int(BOOTED[:8], 16)
-        hour = 36_000_000_000  # somebody has set the clock
+        hour = 36_000_000_000  # the clock has been set
         struct.pack_into("@qqqIIqq", buffer, 0, booted + hour, 1, 2, 3, 4, hour, 5)
         return 0
 
@@ -157,11 +157,11 @@ def as_windows() -> None:
 
 
 def _watches_nothing(_loop: object, *_rest: object) -> None:
-    raise NotImplementedError  # as the ProactorEventLoop, which is the one of Windows
+    raise NotImplementedError  # like the ProactorEventLoop, the default on Windows
 
 
 def _unless_open(unlink: Callable[..., None]) -> Callable[..., None]:
-    """Let no side file of SQLite's be removed that this process has open."""
+    """Refuse to remove a side file of SQLite that this process has open."""
 
     def refuse_or_unlink(path: Any, **options: Any) -> None:
         name = os.fsdecode(path)
@@ -178,7 +178,7 @@ def _open_files() -> list[str]:
         try:
             found.append(os.readlink(f"/proc/self/fd/{number}"))  # noqa: PTH115 - as above
         except FileNotFoundError:
-            continue  # it was the one by which they are listed
+            continue  # the descriptor of the listing itself
     return found
 
 

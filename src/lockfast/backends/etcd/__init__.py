@@ -1,1 +1,1 @@
-"""etcd: claims under one lease per client, and a key that outlives it; gRPC by hand."""
+"""etcd: claims under one lease per client, holds that outlive that lease, and hand-written gRPC."""

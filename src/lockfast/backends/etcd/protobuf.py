@@ -1,7 +1,7 @@
-"""Protocol Buffers, as much of them as etcd's messages need: packed and read by hand; pure.
+"""Protocol Buffers, as far as etcd's messages need them, packed and read by hand; pure.
 
-Fields that are zero or empty are left out, as proto3 has it. Groups, which nobody writes any more,
-are refused like any other nonsense.
+Fields that are zero or empty are left out, as in proto3. Groups, which nobody writes any more, are
+refused like any other malformed data.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MODULUS = 1 << 64
 
 Value = int | bytes
-"""What stands in a field: a number, or bytes, which may be a text or a message."""
+"""The value of a field: a number, or bytes, which may be a text or a message."""
 
 
-class Unreadable(ValueError):
-    """These bytes are no message."""
+class UnreadableMessage(ValueError):
+    """These bytes are not a message."""
 
 
 # -- packing ---------------------------------------------------------------------------
@@ -31,7 +31,7 @@ _ONE_GROUP = [bytes((number,)) for number in range(0x80)]
 
 
 def varint(number: int) -> bytes:
-    """Return the number in groups of seven bits; a negative one as int64 has it."""
+    """Return the number in groups of seven bits; a negative number is encoded as an int64."""
     if 0 <= number < 0x80:  # noqa: PLR2004 - most are
         return _ONE_GROUP[number]
     if 0 <= number < 0x4000:  # noqa: PLR2004 - and most others have two
@@ -45,8 +45,8 @@ def varint(number: int) -> bytes:
     return bytes(groups)
 
 
-# What begins most fields is looked up: a cycle of a lock packs fifty of them, and to build each
-# anew took a tenth of its time.
+# The beginnings of most fields are looked up in tables, because one lock cycle packs fifty of them,
+# and building each one took a tenth of the cycle's time.
 _NUMBERS = [varint(field << 3 | _VARINT) for field in range(16)]
 _SHORT = [[varint(field << 3 | _BYTES) + size for size in _ONE_GROUP] for field in range(16)]
 
@@ -60,12 +60,12 @@ def number_field(field: int, number: int) -> bytes:
 
 
 def bytes_field(field: int, data: bytes) -> bytes:
-    """Return a field with bytes or a text; nothing if there are none."""
+    """Return a field with bytes or a text; nothing if it is empty."""
     return message_field(field, data) if data else b""
 
 
 def message_field(field: int, message: bytes) -> bytes:
-    """Return a field with a message, which may be empty and says something all the same."""
+    """Return a field with a message; an empty message is written too, because it has a meaning."""
     size = len(message)
     if field < 16 and size < 0x80:  # noqa: PLR2004 - most are
         return _SHORT[field][size] + message
@@ -76,17 +76,17 @@ def message_field(field: int, message: bytes) -> bytes:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Value]]:
-    """Yield the number and the value of each field, in the order in which they stand."""
+    """Yield the number and the value of each field, in the order of the message."""
     at, end = 0, len(data)
     while at < end:
-        # Most numbers have one group: they are read here, as a call would take longer.
+        # Most numbers have one group. They are read inline, because a call would take longer.
         key, at = data[at], at + 1
         if key >= 0x80:  # noqa: PLR2004
             key, at = _varint(data, at - 1)
         kind = key & 7
         if kind in (_VARINT, _BYTES):
             if at >= end:
-                raise Unreadable("the message ends in the middle of a field")
+                raise UnreadableMessage("the message ends in the middle of a field")
             number, at = data[at], at + 1
             if number >= 0x80:  # noqa: PLR2004
                 number, at = _varint(data, at - 1)
@@ -97,9 +97,9 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
-            raise Unreadable(f"a field of kind {kind}")
+            raise UnreadableMessage(f"a field of kind {kind}")
         if at + size > end:
-            raise Unreadable("a field is longer than its message")
+            raise UnreadableMessage("a field is longer than its message")
         yield key >> 3, data[at : at + size]
         at += size
 
@@ -115,13 +115,13 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
                 return number % _MODULUS, at
             shift += 7
             if shift > 63:  # noqa: PLR2004 - ten groups hold 64 bits
-                raise Unreadable("a number is longer than 64 bits")
+                raise UnreadableMessage("a number is longer than 64 bits")
     except IndexError:
-        raise Unreadable("the message ends in the middle of a number") from None
+        raise UnreadableMessage("the message ends in the middle of a number") from None
 
 
 class Field:
-    """How one field of an answer is called, and what is made of its value."""
+    """The name of one field of a reply, and the function that reads its value."""
 
     __slots__ = ("is_repeated", "name", "read")
 
@@ -134,10 +134,10 @@ class Field:
 
 
 class Reading(Generic[M]):
-    """How a message is read: as a tuple with names, by the fields that are known.
+    """Reads a message into a named tuple, by its known fields.
 
-    Fields that are not are from a newer server. It reads the message where it stands in another
-    one, too.
+    Unknown fields come from a newer server and are skipped. A Reading also reads a message that is
+    nested in another one.
     """
 
     __slots__ = ("_defaults", "_kind", "_known")
@@ -152,9 +152,9 @@ class Reading(Generic[M]):
         }
 
     def __call__(self, data: Value) -> M:
-        """Return the message, or raise Unreadable."""
-        # By their places and not by their names, which takes half as long again; and what is
-        # repeated in a list, as a tuple that grows takes the square of their number.
+        """Return the message, or raise UnreadableMessage."""
+        # Fields are set by position, because setting them by name takes half as long again.
+        # Repeated fields are collected in a list, because a growing tuple takes quadratic time.
         values = self._defaults.copy()
         lists: dict[int, list[object]] = {}
         for number, value in fields(raw(data)):
@@ -171,13 +171,13 @@ class Reading(Generic[M]):
         return tuple.__new__(self._kind, values)
 
 
-# -- what is made of a value -----------------------------------------------------------
+# -- readers of a value ----------------------------------------------------------------
 
 
 def whole(value: Value) -> int:
     """Return an unsigned number."""
     if not isinstance(value, int):
-        raise Unreadable("bytes where a number should be")
+        raise UnreadableMessage("bytes where a number should be")
     return value
 
 
@@ -195,10 +195,10 @@ def truth(value: Value) -> bool:
 def raw(value: Value) -> bytes:
     """Return bytes."""
     if isinstance(value, int):
-        raise Unreadable("a number where bytes should be")
+        raise UnreadableMessage("a number where bytes should be")
     return value
 
 
 def text(value: Value) -> str:
-    """Return a text; what is not UTF-8 is shown as such."""
+    """Return a text; invalid UTF-8 is replaced."""
     return raw(value).decode(errors="replace")

@@ -1,7 +1,7 @@
-"""What is asked of etcd: the calls that we use, each with its message packed; pure.
+"""The requests to etcd that we use, each with its message packed; pure.
 
-The numbers of the fields are those of etcd's `rpc.proto`, which never change. A `Request` for a
-range, a put, a deletion or a transaction may also stand in a branch of a transaction.
+The field numbers are those of etcd's `rpc.proto`, which never change. A `Request` for a range, a
+put, a deletion or a transaction may also be an operation in a branch of a transaction.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lockfast.backends.etcd import answers
+from lockfast.backends.etcd import replies
 from lockfast.backends.etcd.protobuf import bytes_field, message_field, number_field
 
 if TYPE_CHECKING:
@@ -21,30 +21,31 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[A]):
-    """One call: where it goes, what is said, and what the answer is read as."""
+    """One call: its path, its message, and the type of its reply."""
 
     path: bytes
     answer: type[A]
     body: bytes
     operation: int = 0
-    """Which of the operations of a transaction it is; 0 if it cannot be one."""
+    """Its kind as an operation of a transaction; 0 if it cannot be one."""
     most: int = 0
-    """So many keys it can find at most; 0 where there is no bound."""
+    """Maximum number of keys that it can find; 0 if there is no bound."""
     then: tuple[Request[Any], ...] = ()
     otherwise: tuple[Request[Any], ...] = ()
-    """What a transaction does in either case, and is answered one by one."""
+    """The operations of a transaction if its conditions are true, and if not; each has its own
+    reply."""
 
 
 # -- keys ------------------------------------------------------------------------------
 
 EVERYTHING_AFTER = b"\0"
-"""As the end of a range: there is none."""
+"""As the end of a range, this means that there is no upper bound."""
 
 _ASCENDING, _BY_CREATION = 1, 2
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """Return the first key after all that begin with the prefix."""
+    """Return the first key after all keys that have the prefix."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else EVERYTHING_AFTER
 
@@ -58,11 +59,11 @@ def range_(
     by_creation: bool = False,
     keys_only: bool = False,
     serializable: bool = False,
-) -> Request[answers.Ranged]:
-    """Ask for a key, or for all from `key` to before `end`.
+) -> Request[replies.Ranged]:
+    """Return a request for a key, or for the range from `key` to before `end`.
 
-    Serializable is what this member knows, without asking its leader; all else is as new as
-    anything that was ever answered.
+    A serializable read returns the state that this member has, without asking its leader. Any other
+    read includes every change that was answered before the request.
     """
     body = (
         bytes_field(1, key)
@@ -74,23 +75,23 @@ def range_(
         + number_field(8, keys_only)
     )
     most = limit or (0 if end else 1)
-    return Request(b"/etcdserverpb.KV/Range", answers.Ranged, body, 1, most=most)
+    return Request(b"/etcdserverpb.KV/Range", replies.Ranged, body, 1, most=most)
 
 
-def put(key: bytes, value: bytes, *, lease: int = 0) -> Request[answers.Put]:
-    """Ask to keep a value, for as long as the lease lives if one is given."""
+def put(key: bytes, value: bytes, *, lease: int = 0) -> Request[replies.Put]:
+    """Return a request to put a value, which lives as long as the lease if one is given."""
     body = bytes_field(1, key) + bytes_field(2, value) + number_field(3, lease)
-    return Request(b"/etcdserverpb.KV/Put", answers.Put, body, 2)
+    return Request(b"/etcdserverpb.KV/Put", replies.Put, body, 2)
 
 
-def delete(key: bytes, end: bytes = b"", *, tell: bool = False) -> Request[answers.Deleted]:
-    """Ask to delete a key, or all from `key` to before `end`, and to tell what there was."""
+def delete(key: bytes, end: bytes = b"", *, tell: bool = False) -> Request[replies.Deleted]:
+    """Return a request to delete a key or a range; `tell` asks for the deleted keys too."""
     body = bytes_field(1, key) + bytes_field(2, end) + number_field(3, tell)
-    return Request(b"/etcdserverpb.KV/DeleteRange", answers.Deleted, body, 3)
+    return Request(b"/etcdserverpb.KV/DeleteRange", replies.Deleted, body, 3)
 
 
 class Is(IntEnum):
-    """How what is there must compare with what is said."""
+    """How the stored number has to compare with the given one."""
 
     EQUAL = 0
     GREATER = 1
@@ -99,7 +100,7 @@ class Is(IntEnum):
 
 
 class Of(IntEnum):
-    """Which number of a key is compared; of a key that is not there all are zero."""
+    """Which number of a key is compared; all are zero for a missing key."""
 
     VERSION = 0
     CREATED = 1
@@ -107,12 +108,13 @@ class Of(IntEnum):
 
 
 def compare(key: bytes, of: Of, relation: Is, number: int, *, end: bytes = b"") -> bytes:
-    """Return a condition on a key, or on each of a range; an empty one is as a key not there."""
+    """Return a condition on each key of a range; an empty range is like a missing key."""
     return (
         number_field(1, relation)
         + number_field(2, of)
         + bytes_field(3, key)
-        # One of several of which exactly one is there: zero has to be said.
+        # The number is in a oneof, of which exactly one field must be present, so zero is written
+        # too.
         + (number_field(4 + of, number) or bytes((4 + of << 3, 0)))
         + bytes_field(64, end)
     )
@@ -122,59 +124,59 @@ def transaction(
     conditions: Iterable[bytes],
     then: Iterable[Request[Any]] = (),
     otherwise: Iterable[Request[Any]] = (),
-) -> Request[answers.Transacted]:
-    """Ask to do this if all conditions are true, and that if not; in one step."""
+) -> Request[replies.Transacted]:
+    """Return a request to do `then` if all conditions are true, else `otherwise`, in one step."""
     then, otherwise = tuple(then), tuple(otherwise)
     parts = [message_field(1, one) for one in conditions]
     parts += [message_field(2, message_field(one.operation, one.body)) for one in then]
     parts += [message_field(3, message_field(one.operation, one.body)) for one in otherwise]
     body = b"".join(parts)
     return Request(
-        b"/etcdserverpb.KV/Txn", answers.Transacted, body, 4, then=then, otherwise=otherwise
+        b"/etcdserverpb.KV/Txn", replies.Transacted, body, 4, then=then, otherwise=otherwise
     )
 
 
 # -- leases ----------------------------------------------------------------------------
 
 
-def grant(seconds: int, *, lease: int = 0) -> Request[answers.Granted]:
-    """Ask for a lease; 0 lets the server choose its number."""
+def grant(seconds: int, *, lease: int = 0) -> Request[replies.Granted]:
+    """Return a request for a lease; with 0 the server chooses its number."""
     body = number_field(1, seconds) + number_field(2, lease)
-    return Request(b"/etcdserverpb.Lease/LeaseGrant", answers.Granted, body)
+    return Request(b"/etcdserverpb.Lease/LeaseGrant", replies.Granted, body)
 
 
-def revoke(lease: int) -> Request[answers.Revoked]:
-    """Ask to end a lease, with all its keys."""
-    return Request(b"/etcdserverpb.Lease/LeaseRevoke", answers.Revoked, number_field(1, lease))
+def revoke(lease: int) -> Request[replies.Revoked]:
+    """Return a request to end a lease, with all its keys."""
+    return Request(b"/etcdserverpb.Lease/LeaseRevoke", replies.Revoked, number_field(1, lease))
 
 
-def keep_alive(lease: int) -> Request[answers.Kept]:
-    """Ask for the lease's full time anew. The server has a stream for it; one message will do."""
-    return Request(b"/etcdserverpb.Lease/LeaseKeepAlive", answers.Kept, number_field(1, lease))
+def keep_alive(lease: int) -> Request[replies.KeptAlive]:
+    """Return a request to renew a lease; etcd's call is a stream, but one message is enough."""
+    return Request(b"/etcdserverpb.Lease/LeaseKeepAlive", replies.KeptAlive, number_field(1, lease))
 
 
-def time_to_live(lease: int, *, with_keys: bool = False) -> Request[answers.Left]:
-    """Ask how much is left of a lease, and which keys it has."""
+def time_to_live(lease: int, *, with_keys: bool = False) -> Request[replies.LeaseTimeLeft]:
+    """Return a request for the remaining ttl of a lease, and for its keys."""
     body = number_field(1, lease) + number_field(2, with_keys)
-    return Request(b"/etcdserverpb.Lease/LeaseTimeToLive", answers.Left, body)
+    return Request(b"/etcdserverpb.Lease/LeaseTimeToLive", replies.LeaseTimeLeft, body)
 
 
 # -- watching --------------------------------------------------------------------------
 
-WATCH = b"/etcdserverpb.Watch/Watch"
-"""Where the stream goes on which the messages below are sent."""
+WATCH_METHOD = b"/etcdserverpb.Watch/Watch"
+"""Path of the stream on which the messages below are sent."""
 
 
 def watch(watch_id: int, key: bytes, end: bytes = b"", *, since: int, deletions: bool) -> bytes:
-    """Return the message that asks for what happens to a key, or a range, from a revision on.
+    """Return the message that starts a watch on a key, or a range, from a revision on.
 
-    The number is the caller's own, and must not be one that is watched under already.
+    The caller chooses the number, which must not be in use by another watch.
     """
     body = (
         bytes_field(1, key)
         + bytes_field(2, end)
         + number_field(3, since)
-        + (message_field(5, b"\0") if deletions else b"")  # one filter: no puts
+        + (message_field(5, b"\0") if deletions else b"")  # the one filter excludes puts
         + number_field(7, watch_id)
     )
     return message_field(1, body)
@@ -188,22 +190,22 @@ def unwatch(watch_id: int) -> bytes:
 # -- the cluster -----------------------------------------------------------------------
 
 
-def log_in(user: str, password: str) -> Request[answers.LoggedIn]:
-    """Ask for a token that says who we are."""
+def log_in(user: str, password: str) -> Request[replies.LoggedIn]:
+    """Return a request for a token that authenticates us."""
     body = bytes_field(1, user.encode()) + bytes_field(2, password.encode())
-    return Request(b"/etcdserverpb.Auth/Authenticate", answers.LoggedIn, body)
+    return Request(b"/etcdserverpb.Auth/Authenticate", replies.LoggedIn, body)
 
 
-def state() -> Request[answers.State]:
-    """Ask a member how it is."""
-    return Request(b"/etcdserverpb.Maintenance/Status", answers.State, b"")
+def state() -> Request[replies.State]:
+    """Return a request for a member's status."""
+    return Request(b"/etcdserverpb.Maintenance/Status", replies.State, b"")
 
 
-def members() -> Request[answers.Members]:
-    """Ask who belongs to the cluster."""
-    return Request(b"/etcdserverpb.Cluster/MemberList", answers.Members, b"")
+def members() -> Request[replies.MemberList]:
+    """Return a request for the members of the cluster."""
+    return Request(b"/etcdserverpb.Cluster/MemberList", replies.MemberList, b"")
 
 
-def alarms() -> Request[answers.Alarms]:
-    """Ask what is raised, anywhere."""
-    return Request(b"/etcdserverpb.Maintenance/Alarm", answers.Alarms, b"")
+def alarms() -> Request[replies.Alarms]:
+    """Return a request for the alarms of all members."""
+    return Request(b"/etcdserverpb.Maintenance/Alarm", replies.Alarms, b"")

@@ -1,12 +1,12 @@
-"""What is asked in one step: the verbs of the recipe as transactions; pure.
+"""The operations of the recipe as transactions, each in one step; pure.
 
-Whatever brings a claim into line or lets it hold is guarded by its session: by the revision at
-which the session's key was last written. So what arrives after its session has ended, or after
-somebody has withdrawn something of it, changes nothing.
+Every transaction that adds a claim to the line or lets it hold is guarded by its session, namely by
+the revision at which the session's key was last written. So a request that arrives after its
+session has ended, or after one of the session's claims was withdrawn, changes nothing.
 
-The repeat of a request that was not answered *supersedes* the first copy: it writes the session's
-key in the same step. The first copy may be stuck at another member, and without that it could come
-true long after the grant was broken, and recreate the same keys for a holder that has lost them.
+The repeat of an unanswered request *supersedes* the first copy: it writes the session's key in the
+same step. The first copy may be stuck at another member, and without that write it could take
+effect long after the grant was broken, and recreate the same keys for a holder that has lost them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from lockfast.backends.etcd.requests import Is, Of, compare
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lockfast.backends.etcd.answers import KeyValue, Put, Ranged, Transacted
-    from lockfast.backends.etcd.keys import NameKeys, Span
+    from lockfast.backends.etcd.keys import KeyRange, NameKeys
+    from lockfast.backends.etcd.replies import KeyValue, Put, Ranged, Transacted
     from lockfast.backends.etcd.requests import Request
     from lockfast.model import Claim
 
 
-class Guard(NamedTuple):
+class RevisionCheck(NamedTuple):
     """The key of a session, and the revision at which it was last written, as far as we know."""
 
     key: bytes
@@ -36,16 +36,16 @@ class Guard(NamedTuple):
 
     @property
     def condition(self) -> bytes:
-        """That it is still so."""
+        """The condition that the key has not been written since that revision."""
         return compare(self.key, Of.MODIFIED, Is.EQUAL, self.generation)
 
     def outdating(self, *, supersedes: bool) -> list[Request[Put]]:
-        """Return the write that voids all requests sent under this generation, if it is wanted."""
+        """Return the write that voids all requests under this generation, if `supersedes`."""
         return [requests.put(self.key, b"", lease=self.lease)] if supersedes else []
 
 
-class Ours(NamedTuple):
-    """One claim of a session: its two keys, and what is kept there."""
+class ClaimKeys(NamedTuple):
+    """One claim of a session: its two keys, and their records."""
 
     claim: bytes
     hold: bytes
@@ -55,12 +55,12 @@ class Ours(NamedTuple):
 
 @lru_cache(256)
 def everything(keys: NameKeys) -> Request[Ranged]:
-    """Ask for all that stands at a name, in the order of its creation."""
+    """Read all keys of a name, in the order of their creation."""
     return requests.range_(*keys.all, by_creation=True)
 
 
 @lru_cache(1024)
-def _none(span: Span) -> bytes:
+def _none(span: KeyRange) -> bytes:
     return compare(span.begin, Of.CREATED, Is.EQUAL, 0, end=span.end)
 
 
@@ -69,12 +69,18 @@ def _created(key: bytes, revision: int) -> bytes:
 
 
 def acquire(
-    guard: Guard, keys: NameKeys, claim: Claim, ours: Ours, *, joins: bool, supersedes: bool = False
+    guard: RevisionCheck,
+    keys: NameKeys,
+    claim: Claim,
+    ours: ClaimKeys,
+    *,
+    joins: bool,
+    supersedes: bool = False,
 ) -> Request[Transacted]:
-    """Come into line, and hold at once where nobody is there; tell the line otherwise.
+    """Join the line, and hold at once if nobody is there; otherwise return the line.
 
-    Whether it is there already is looked at: a repeat changes nothing but the generation. What
-    does not join is only told the line.
+    A claim that is already in line stays as it is, so a repeat changes only the generation. Without
+    `joins`, a claim that cannot hold at once is not added and only gets the line.
     """
     smaller, larger = keys.other_capacities(claim.capacity)
     put = requests.put(ours.claim, ours.claim_record, lease=guard.lease)
@@ -92,15 +98,15 @@ def acquire(
 
 
 def admit_first(
-    guard: Guard,
+    guard: RevisionCheck,
     keys: NameKeys,
     claim: Claim,
-    ours: Ours,
+    ours: ClaimKeys,
     *,
     token: int,
     supersedes: bool = False,
 ) -> Request[Transacted]:
-    """Hold, if nobody holds and nobody stands in front of us; tell the line otherwise."""
+    """Hold if nobody holds and no claim is in front of ours; otherwise return the line."""
     claims, holds = keys.claims(claim.capacity), keys.holds(claim.capacity)
     in_front = compare(claims.begin, Of.CREATED, Is.GREATER, token - 1, end=claims.end)
     return requests.transaction(
@@ -111,9 +117,9 @@ def admit_first(
 
 
 def admit(
-    guard: Guard, ours: Ours, *, token: int, touches: bool, supersedes: bool = False
+    guard: RevisionCheck, ours: ClaimKeys, *, token: int, touches: bool, supersedes: bool = False
 ) -> Request[Transacted]:
-    """Hold, by a line that was read before; `touches` tells who watches the claim."""
+    """Hold, based on a line that was read before; `touches` notifies the watchers of the claim."""
     touch = requests.put(ours.claim, ours.claim_record, lease=guard.lease)
     return requests.transaction(
         [guard.condition, _created(ours.claim, token)],
@@ -127,9 +133,9 @@ def admit(
 
 
 def release(claim: bytes, hold: bytes, *, token: int, held_at: int) -> Request[Transacted]:
-    """End a claim and its hold, or what we put of the hold if the claim is gone already.
+    """End a claim and its hold, or only the hold that we put if the claim is already gone.
 
-    It only deletes: so it works where a server is out of space.
+    The transaction only deletes, so it works on a server that is out of space.
     """
     left = requests.transaction(
         [compare(hold, Of.MODIFIED, Is.EQUAL, held_at)], [requests.delete(hold)]
@@ -141,8 +147,8 @@ def release(claim: bytes, hold: bytes, *, token: int, held_at: int) -> Request[T
     )
 
 
-def open_(guard: Guard) -> Request[Transacted]:
-    """Begin a session; tell of it if it was begun before, by a request that was not answered."""
+def open_(guard: RevisionCheck) -> Request[Transacted]:
+    """Open a session; return its key if an unanswered request has opened it before."""
     return requests.transaction(
         [_created(guard.key, 0)],
         [requests.put(guard.key, b"", lease=guard.lease)],
@@ -150,16 +156,16 @@ def open_(guard: Guard) -> Request[Transacted]:
     )
 
 
-def outdate(guard: Guard) -> Request[Transacted]:
-    """Let nothing that is under way for a session do anything; not if the session is over."""
+def void_pending(guard: RevisionCheck) -> Request[Transacted]:
+    """Void all requests under way for a session; does nothing if the session has ended."""
     return requests.transaction(
         [compare(guard.key, Of.CREATED, Is.GREATER, 0)],
         guard.outdating(supersedes=True),
     )
 
 
-def withdraw(guard: Guard, claim: bytes, hold: bytes) -> Request[Transacted]:
-    """End a claim and its hold, and let none of its requests that are under way do anything."""
+def withdraw(guard: RevisionCheck, claim: bytes, hold: bytes) -> Request[Transacted]:
+    """End a claim and its hold, and void its requests that are under way."""
     return requests.transaction(
         [compare(guard.key, Of.CREATED, Is.GREATER, 0)],
         [
@@ -176,8 +182,8 @@ def close_for(
 ) -> Request[Transacted]:
     """End a claim, and let its hold keep the name closed until the lease ends.
 
-    Tell of the hold if the claim is gone: a repeat knows its own deed by the lease. A claim that
-    holds nothing closes nothing.
+    If the claim is gone, the reply has the hold, so that a repeat recognises its own effect by the
+    lease. A claim without a hold closes nothing.
     """
     close = requests.transaction(
         [compare(hold, Of.CREATED, Is.GREATER, 0)], [requests.put(hold, record, lease=lease)]
@@ -188,7 +194,7 @@ def close_for(
 
 
 def leave_hold(claim: bytes, *, token: int) -> Request[Transacted]:
-    """End a claim and leave its hold as it is, like that of a holder that failed; only deletes."""
+    """End a claim and leave its hold as if the holder had failed; the transaction only deletes."""
     return requests.transaction([_created(claim, token)], [requests.delete(claim)])
 
 
@@ -199,9 +205,10 @@ def remove(
     closing: Request[Put] | None = None,
     leaves_hold: bool = False,
 ) -> Request[Transacted]:
-    """Delete a claim and its hold, if both are still as they were seen, also where one is not.
+    """Delete a claim and its hold if both are still as they were read; one of them may be missing.
 
-    With a closing the hold is not deleted but put so; or it is left as it is.
+    With `closing` the hold is replaced by that put instead of deleted. With `leaves_hold` it stays
+    as it is.
     """
     ending = [] if leaves_hold else [closing or requests.delete(hold.key)]
     return requests.transaction(
@@ -214,12 +221,12 @@ def remove(
 
 
 def clear(claim: bytes, hold: bytes, *, held_at: int) -> Request[Transacted]:
-    """Remove a hold whose time is up, if it is still that one and still without its claim."""
+    """Remove a hold whose time is up, if it is unchanged and still without its claim."""
     return requests.transaction(_left(claim, hold, held_at), [requests.delete(hold)])
 
 
 def let_go(holds: Iterable[KeyValue], *, lease: int) -> Request[Transacted]:
-    """Put holds under a lease as they are, each if it is still that one and without its claim."""
+    """Put each hold under a lease, if the hold is unchanged and still without its claim."""
     return requests.transaction(
         [],
         [
@@ -233,9 +240,10 @@ def let_go(holds: Iterable[KeyValue], *, lease: int) -> Request[Transacted]:
 
 
 def nothing(root: bytes) -> Request[Transacted]:
-    """Ask for what is never done: whoever may not read and write our keys is refused all the same.
+    """Check permissions; the request is refused if this user may not read and write our keys.
 
-    The rights to both branches are looked at before the condition.
+    The request changes nothing, because its condition is never true. But the server checks the
+    permissions for both branches first.
     """
     return requests.transaction(
         [compare(root, Of.VERSION, Is.LESS, 0)],

@@ -1,1 +1,1 @@
-"""memcached by its meta protocol: an item per name, changed by compare-and-swap alone."""
+"""memcached over its meta protocol: one item per name, changed only by compare-and-swap."""

@@ -1,18 +1,22 @@
-"""What an item says: who holds the name, or that it is free; bytes and back.
+"""The content of an item: who holds the name, or that it is free; to bytes and back.
 
 The head is one line: format, state, claim, ttl, age, token, and the claim that was broken last.
-Then the name, then the owner as other stores keep it. An item is there also while nobody holds
-the name: only what is there can be changed by compare-and-swap, and a request that nobody waits
-for any more meets another version.
+Then comes the name, then the owner as other stores keep it. The item exists even while nobody holds
+the name, because only an existing item can be changed by compare-and-swap. A late request that
+nobody waits for any more finds another version there, and fails.
 """
 
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 import math
+import re
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as json_string
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
 from lockfast.errors import ConfigurationError
 from lockfast.model import Closing, Held, Holder, Inspection, Owner
@@ -20,28 +24,53 @@ from lockfast.model import Closing, Held, Holder, Inspection, Owner
 if TYPE_CHECKING:
     from lockfast.model import Claim
 
-FORMAT = 1
-FREE_FOR = 86_400
-"""An item that says FREE is kept so long after it was last changed. Nothing hangs on it."""
+# The key of a name: the name itself where a key may contain it, otherwise its hash.
+
+KEY_MAX_BYTES = 250
+"""Maximum length of a memcached key, in bytes."""
+
+_PLAIN = re.compile(r"[!-~]+")
+"""Characters that a key may contain, which excludes spaces and control characters. Names with bytes
+outside ASCII are hashed, because proxies and clients of the same cache treat such bytes in
+different ways."""
+
+
+@lru_cache(1024)
+def key_of(namespace: str, name: str) -> bytes:
+    """Return the key of a name. No namespace contains = or #, so no two names share a key."""
+    key = f"{namespace}={name}"
+    if len(key) <= KEY_MAX_BYTES and _PLAIN.fullmatch(name):
+        return key.encode()
+    return f"{namespace}#{hashlib.sha256(name.encode()).hexdigest()}".encode()
+
+
+def listed_prefix(namespace: str) -> bytes:
+    """Return the prefix of our keys in the server's list of all keys, which quotes them."""
+    return quote(namespace, safe="").encode()
+
+
+ITEM_FORMAT = 1
+FREE_ITEM_SECONDS = 86_400
+"""How long a FREE item is kept after its last change, in seconds. Nothing depends on it."""
 
 _NOBODY = "-"
 
 
-class State(enum.StrEnum):
-    """What may be done with the name."""
+class ItemState(enum.StrEnum):
+    """The state of the name."""
 
     FREE = "free"
     HELD = "held"
-    CLOSED = "closed"  # nobody holds it, and its min_hold is not over
+    CLOSED = "closed"  # nobody holds the name, but its min_hold has not passed
 
 
-class Record(NamedTuple):
-    """One item. `age` is how long its holder had it when this was written, by its own clock.
+class ItemRecord(NamedTuple):
+    """One item; `age` is how long it had been held when it was written, by the holder's clock.
 
-    Two are made for each cycle of a lock, which is why it is a tuple.
+    It is a tuple for speed, because each lock cycle makes two.
     """
 
-    state: State
+    state: ItemState
     name: str
     claim: str = _NOBODY
     ttl: float = 0.0
@@ -52,100 +81,108 @@ class Record(NamedTuple):
 
     @property
     def seconds(self) -> int:
-        """For how long the server is to keep it.
+        """How long the server should keep the item, in seconds.
 
-        The server counts whole seconds and may end an item up to one second early, so that a
-        holder which trusts its full ttl needs one more.
+        The server counts whole seconds and may expire an item up to one second early, so one second
+        is added for a holder that trusts its full ttl.
         """
-        return FREE_FOR if self.state is State.FREE else seconds_for(self.ttl)
+        return FREE_ITEM_SECONDS if self.state is ItemState.FREE else seconds_for(self.ttl)
 
     def to_bytes(self) -> bytes:
-        """Return what is stored."""
+        """Return the bytes to store."""
         return (
-            f"{FORMAT} {self.state} {self.claim} {self.ttl:.3f} {self.age:.3f} {self.token} "
+            f"{ITEM_FORMAT} {self.state} {self.claim} {self.ttl:.3f} {self.age:.3f} {self.token} "
             f"{self.broken}\n{json_string(self.name)}\n{self.owner}"
         ).encode()
 
-    def aged(self, seconds: float) -> Record:
-        """Return it as it reads so much later."""
+    def aged(self, seconds: float) -> ItemRecord:
+        """Return the record as it will be `seconds` later."""
         return self._replace(age=self.age + max(0.0, seconds))
 
     def is_of(self, claim: Claim) -> bool:
         """Whether this claim holds the name."""
-        return self.state is State.HELD and self.claim == claim.id
+        return self.state is ItemState.HELD and self.claim == claim.id
 
-    # -- what becomes of it ----------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------
 
-    def held_by(self, claim: Claim, *, token: int) -> Record:
-        """Return what says that the claim holds the name from now on."""
-        return Record(
-            State.HELD, self.name, claim.id, claim.ttl, 0.0, token, self.broken, claim.owner
+    def held_by(self, claim: Claim, *, token: int) -> ItemRecord:
+        """Return the record of a name that the claim holds from now on."""
+        return ItemRecord(
+            ItemState.HELD, self.name, claim.id, claim.ttl, 0.0, token, self.broken, claim.owner
         )
 
-    def freed(self, *, broken: str | None = None) -> Record:
-        """Return what says that nobody holds it, by an operator's hand or by the holder's."""
-        return Record(State.FREE, self.name, token=self.token, broken=broken or self.broken)
+    def freed(self, *, broken: str | None = None) -> ItemRecord:
+        """Return the record of a free name; `broken` is the claim whose hold an operator broke."""
+        return ItemRecord(ItemState.FREE, self.name, token=self.token, broken=broken or self.broken)
 
-    def closed_for(self, seconds: float) -> Record:
-        """Return what says that nobody gets it for so long."""
-        return self._replace(state=State.CLOSED, claim=_NOBODY, ttl=seconds, age=0.0)
+    def closed_for(self, seconds: float) -> ItemRecord:
+        """Return the record that keeps the name closed for `seconds`."""
+        return self._replace(state=ItemState.CLOSED, claim=_NOBODY, ttl=seconds, age=0.0)
 
-    # -- what is told of it ----------------------------------------------------------------
+    # -- answers ---------------------------------------------------------------------------
 
     def held(self, *, remaining: float) -> Held:
-        """Return it as the answer to whoever asked for the name."""
+        """Return the record as the answer to a claim."""
         return Held(self._holders(remaining), None, remaining, self._closing(remaining))
 
     def inspection(self, *, remaining: float) -> Inspection:
-        """Return it as the answer to whoever looks."""
+        """Return the record as the answer to an inspection."""
         token = self.token or None
         return Inspection(
             self.name, 1, self._holders(remaining), (), token, self._closing(remaining)
         )
 
     def _holders(self, remaining: float) -> tuple[Holder, ...]:
-        if self.state is not State.HELD:
+        if self.state is not ItemState.HELD:
             return ()
         return (self.holder(remaining),)
 
     def holder(self, remaining: float) -> Holder:
-        """Return who holds it."""
+        """Return the holder."""
         owner = Owner.from_text(self.owner)
         return Holder(owner, self.token or None, 1, self.age, min(remaining, self.ttl))
 
     def _closing(self, remaining: float) -> tuple[Closing, ...]:
-        if self.state is not State.CLOSED:
+        if self.state is not ItemState.CLOSED:
             return ()
         return (Closing(Owner.from_text(self.owner), 1, remaining),)
 
 
 def seconds_for(ttl: float) -> int:
-    """Return what the server is asked for, so that it keeps an item no shorter than this.
+    """Return the expiry to request, so that the server keeps an item for at least `ttl`.
 
-    It takes more than thirty days for a date, and no option of ours is longer than a week.
+    The server reads an expiry of more than thirty days as a date, but no option of ours is longer
+    than a week.
     """
     return math.ceil(ttl) + 1
 
 
-def unheld(name: str) -> Record:
-    """Return what is added where there is no item."""
-    return Record(State.FREE, name)
+def unheld(name: str) -> ItemRecord:
+    """Return the record to add where there is no item."""
+    return ItemRecord(ItemState.FREE, name)
 
 
-def record_of(value: bytes, *, key: bytes) -> Record:
-    """Return what an item says; ConfigurationError where it is not ours to read."""
+def record_of(value: bytes, *, key: bytes) -> ItemRecord:
+    """Return the record in an item; raises ConfigurationError if it is not ours to read."""
     head, _, rest = value.partition(b"\n")
     fields = head.split(b" ")
-    if fields[0].isdigit() and int(fields[0]) > FORMAT:
+    if fields[0].isdigit() and int(fields[0]) > ITEM_FORMAT:
         raise ConfigurationError(
             f"the item {key.decode()!r} has format {int(fields[0])}, and this Lockfast knows "
-            f"{FORMAT}: a newer one uses the same namespace. Upgrade this one"
+            f"{ITEM_FORMAT}: a newer one uses the same namespace. Upgrade this one"
         )
     try:
         _, state, claim, ttl, age, token, broken = (one.decode() for one in fields)
         name, _, owner = rest.decode().partition("\n")
-        return Record(
-            State(state), json.loads(name), claim, float(ttl), float(age), int(token), broken, owner
+        return ItemRecord(
+            ItemState(state),
+            json.loads(name),
+            claim,
+            float(ttl),
+            float(age),
+            int(token),
+            broken,
+            owner,
         )
     except ValueError:
         raise ConfigurationError(

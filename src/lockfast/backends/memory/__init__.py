@@ -1,1 +1,1 @@
-"""Memory of one process: doors in a dict; the reference, and what applications test with."""
+"""A store in the memory of one process: the reference backend, also useful in application tests."""

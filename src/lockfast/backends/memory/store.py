@@ -1,8 +1,9 @@
 """Doors in a dict: the reference store, shared by clients of one process.
 
-A finalizer or a signal handler may call in the middle of a step of its own thread. At another
-door that is no matter. At the same one a release or a withdrawal waits until the step has
-ended, and whoever needs an answer is told to ask again: a half-done door has none.
+A finalizer or a signal handler may call the store in the middle of a step of its own thread. If the
+call is about another door, that does not matter. At the same door, a release or a withdrawal is
+deferred until the step has ended. Any other call fails and may be repeated, because a door in the
+middle of a step has no valid answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lockfast.core.door import Door
 from lockfast.errors import BackendUnavailable
-from lockfast.runtime.afterwards import Afterwards
+from lockfast.runtime.worker import DeferredCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,19 +27,19 @@ T = TypeVar("T")
 
 
 class MemoryStore:
-    """Every verb is one step under one mutex; waiters are woken after it is left."""
+    """Every method is one step under one mutex; waiters are woken after it is released."""
 
     door = Door
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # Tokens grow with a clock that looks like the wall's, so that a store made anew
-        # under the same name goes on above the old one's tokens. Expiry never reads it.
+        # Tokens grow with a clock that starts at wall-clock time, so that a new store under the
+        # same name continues above the old one's tokens. Expiry never reads the wall clock.
         self._epoch = time.time() - clock.now()
         self._doors: dict[str, Door] = {}
         self._mutex = threading.RLock()
         self._inside: set[str] = set()
-        self._afterwards = Afterwards()
+        self._deferred = DeferredCalls()
         self._floor = 0
         self._listeners: dict[str, Callable[[str], object]] = {}
 
@@ -47,12 +48,12 @@ class MemoryStore:
         return self._clock.now() + self._epoch
 
     def listen(self, client: str, ring: Callable[[str], object]) -> None:
-        """Let the client be told which of its claims should ask again."""
+        """Call `ring` with the id of each claim of the client that should ask again."""
         with self._mutex:
             self._listeners[client] = ring
 
     def stop_listening(self, client: str) -> None:
-        """Ring the client no more; what it holds runs out by itself."""
+        """Send no more wakeups to the client; its holds end with their ttl."""
         with self._mutex:
             self._listeners.pop(client, None)
 
@@ -83,7 +84,7 @@ class MemoryStore:
             )
 
         if self._is_inside(name):
-            self._afterwards.add(work)
+            self._deferred.add(work)
             return True
         return work()
 
@@ -96,7 +97,7 @@ class MemoryStore:
             )
 
         if self._is_inside(claim.name):
-            self._afterwards.add(work)
+            self._deferred.add(work)
         else:
             work()
 
@@ -117,15 +118,15 @@ class MemoryStore:
     def names(self, prefix: str) -> list[str]:
         """Return the names in use that start with the prefix, in byte order."""
         with self._mutex:
-            # A copy first: a finalizer that strikes meanwhile may change it.
+            # Copy the names first, because a finalizer that runs meanwhile may change the dict.
             names = [one for one in list(self._doors) if one.startswith(prefix)]
         return sorted(names, key=str.encode)
 
     def after_fork_in_child(self) -> None:
-        """Be a store of the child's own: what the parent's threads hold is not here."""
+        """Start empty: this is the child's own store, which has no holds of the parent."""
         self._mutex = threading.RLock()
         self._inside = set()
-        self._afterwards.clear()
+        self._deferred.clear()
         self._doors = {}
 
     def _is_inside(self, name: str) -> bool:
@@ -133,21 +134,24 @@ class MemoryStore:
             return name in self._inside
 
     def _step(self, name: str, act: Callable[[Door], T]) -> T:
-        rings: list[tuple[Callable[[str], object], str]] = []
+        wakeups: list[tuple[Callable[[str], object], str]] = []
         is_outermost = False
         try:
             with self._mutex:
                 is_outermost = not self._inside
-                answer = self._at_door(name, act, rings)
+                answer = self._at_door(name, act, wakeups)
         finally:
-            for ring, claim_id in rings:
+            for ring, claim_id in wakeups:
                 ring(claim_id)
             if is_outermost:
-                self._afterwards.do()
+                self._deferred.do()
         return answer
 
     def _at_door(
-        self, name: str, act: Callable[[Door], T], rings: list[tuple[Callable[[str], object], str]]
+        self,
+        name: str,
+        act: Callable[[Door], T],
+        wakeups: list[tuple[Callable[[str], object], str]],
     ) -> T:
         if name in self._inside:
             raise BackendUnavailable(
@@ -156,29 +160,30 @@ class MemoryStore:
                 name=name,
             )
         try:
-            # Before the door is fetched: whoever strikes after this finds it in use.
+            # Mark the name before fetching its door, so that any call that strikes after this finds
+            # the door in use.
             self._inside.add(name)
             door = self._doors.get(name) or self.door(token=self._floor)
             try:
                 answer = act(door)
             finally:
-                rings.extend(self._put_back(name, door))
+                wakeups.extend(self._put_back(name, door))
         finally:
             self._inside.discard(name)
         return answer
 
     def _put_back(self, name: str, door: Door) -> list[tuple[Callable[[str], object], str]]:
-        """Keep the door if anybody is there; return who should be rung."""
+        """Keep the door if it has any entry; return the wakeups to send."""
         if door.places:
             self._doors[name] = door
         else:
-            # Nothing is kept of an idle name but one number for all of them: a million names
-            # must leave the process no larger. Compared without a call, so that nobody
-            # strikes between reading and writing it.
+            # Keep a single number for all idle names together, because a million names must leave
+            # the process no larger. Compare it without a call, so that nothing strikes between
+            # reading and writing it.
             if door.token > self._floor:  # noqa: PLR1730 - `max` is a call
                 self._floor = door.token
             self._doors.pop(name, None)
-        rings = [
+        wakeups = [
             (ring, place.claim.id)
             for place in door.woken
             if (ring := self._listeners.get(place.claim.client)) is not None
@@ -186,17 +191,17 @@ class MemoryStore:
         door.woken.clear()
         door.changed.clear()
         door.dropped.clear()
-        return rings
+        return wakeups
 
 
-# `memory://tests` names a store that all clients of this process share while one of them
-# lives. Module state, because a URL is all that two clients have in common.
+# `memory://tests` names a store that all clients of this process share while one of them lives.
+# This is module state, because a URL is all that two clients have in common.
 _named: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
 _naming = threading.RLock()
 
 
 def named_store(name: str, clock: Clock) -> MemoryStore:
-    """Return the store of that name; an empty name is a store of the caller's own."""
+    """Return the store of that name; an empty name makes a new, private one."""
     if not name:
         return MemoryStore(clock)
     with _naming:

@@ -1,1 +1,1 @@
-"""MySQL and MariaDB: rows that a short transaction changes; the head of a line polls."""
+"""MySQL and MariaDB: locks are rows changed in short transactions, and waiting claims poll."""

@@ -1,26 +1,27 @@
-"""The statements of a door: the name's row is locked, then what stands beside it is read.
+"""The statements of a door, which lock the name's row and then read the other entries.
 
-The two are separate statements: what is read has to be what is there once the row is ours. The
-reads after it lock as well; only such a read sees the present in every isolation.
+Locking and reading are separate statements, because the read has to return what is there once the
+row is ours. The reads after the lock are locking reads as well, because only locking reads see the
+latest commits in every isolation level.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockfast.backends.mysql.schema import CLAIM
+from lockfast.backends.mysql.schema import CLAIM_COLUMNS
 from lockfast.backends.mysql.statements import NOW
-from lockfast.backends.sql.dialect import Seen
-from lockfast.backends.sql.steps import Ask, AskMany
+from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.steps import Query, QueryMany
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from lockfast.backends.mysql.schema import Tables
-    from lockfast.backends.sql.changes import Change
-    from lockfast.backends.sql.steps import Asked, Rows
+    from lockfast.backends.mysql.schema import MysqlTables
+    from lockfast.backends.sql.door_rows import Change
+    from lockfast.backends.sql.steps import Queries, Rows
 
-_CLAIM = ", ".join(CLAIM)
+_CLAIM = ", ".join(CLAIM_COLUMNS)
 _RECORD = f"0, {_CLAIM}, capacity, last_token"
 _PLACE = f"arrived, {_CLAIM}, 0, 0"
 
@@ -32,7 +33,7 @@ _FRONT = f"""
 SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 ORDER BY arrived LIMIT %s
 """
 _ALL_BESIDE = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s"
-# What only looks does so in one statement, so that all of it is of one moment.
+# Verbs that only read use one statement, so that all rows are from the same moment.
 _LOOK_AT_ALL = f"""
 (SELECT {NOW}, {_RECORD} FROM {{door}} WHERE `key` = %s)
 UNION ALL (SELECT 0, {_PLACE} FROM {{place}} WHERE `key` = %s)
@@ -68,8 +69,8 @@ UNION SELECT `key` FROM {place} WHERE client IN (CLIENTS) ORDER BY 1
 
 # -- writing ---------------------------------------------------------------------------
 
-# Not INSERT IGNORE: two who find the row made would share it, and then both wait for the other
-# to let go of it.
+# This is not an INSERT IGNORE, because two transactions that find the row created would share a
+# lock on it, and then each would wait for the other to release it.
 _MAKE = f"""
 INSERT INTO {{door}} (`key`, {_CLAIM}, capacity, last_token, crowd, head)
 VALUES (%s, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0)
@@ -78,26 +79,33 @@ ON DUPLICATE KEY UPDATE head = head
 _DROP = "DELETE FROM {place} WHERE `key` = %s AND arrived = %s"
 _SAVE = f"""
 INSERT INTO {{place}} (`key`, arrived, {_CLAIM})
-VALUES ({", ".join(["%s"] * (2 + len(CLAIM)))})
-ON DUPLICATE KEY UPDATE {", ".join(f"{name} = %s" for name in CLAIM)}
+VALUES ({", ".join(["%s"] * (2 + len(CLAIM_COLUMNS)))})
+ON DUPLICATE KEY UPDATE {", ".join(f"{name} = %s" for name in CLAIM_COLUMNS)}
 """
 _COUNT = "UPDATE {door} SET crowd = crowd + %s, head = %s WHERE `key` = %s"
 _CHANGE = f"""
-UPDATE {{door}} SET {", ".join(f"{name} = %s" for name in CLAIM)}, capacity = %s,
+UPDATE {{door}} SET {", ".join(f"{name} = %s" for name in CLAIM_COLUMNS)}, capacity = %s,
     last_token = %s, crowd = crowd + %s, head = %s
 WHERE `key` = %s
 """
 
 
 class MysqlDialect:
-    """See the protocol. Makes the requests; runs none."""
+    """Builds the queries that read and write doors; runs none."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: MysqlTables) -> None:
         def said(text: str) -> str:
             return text.format(door=tables.door, place=tables.place)
 
         self._lock = said(_LOCK)
-        self._inside, self._front, self._all_beside, self._own, self._own_among, self._fellows = (
+        (
+            self._inside,
+            self._front,
+            self._all_beside,
+            self._own,
+            self._own_among,
+            self._same_owner,
+        ) = (
             f"{said(one)} FOR UPDATE"
             for one in (_INSIDE, _FRONT, _ALL_BESIDE, _OWN, _OWN_AMONG, _FELLOWS)
         )
@@ -109,19 +117,18 @@ class MysqlDialect:
 
     # -- reading -----------------------------------------------------------------------
 
-    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Ask]:
-        """See the protocol."""
+    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Query]:
         if not locked and front is None:
-            return (Ask(self._look_at_all, (key, key)),)
+            return (Query(self._look_at_all, (key, key)),)
         if not locked:
-            return (Ask(self._look, (key, key, key, front)),)
-        lock = Ask(self._lock, (key,))
+            return (Query(self._look, (key, key, key, front)),)
+        lock = Query(self._lock, (key,))
         if front is None:
-            return (lock, Ask(self._all_beside, (key,)))
-        return (lock, Ask(self._inside, (key,)), Ask(self._front, (key, front)))
+            return (lock, Query(self._all_beside, (key,)))
+        return (lock, Query(self._inside, (key,)), Query(self._front, (key, front)))
 
-    def seen(self, answers: Sequence[Rows]) -> Seen | None:
-        """See the protocol; only the record's row tells the time."""
+    def seen(self, answers: Sequence[Rows]) -> SeenDoor | None:
+        """Return what was read; only the door's own row carries the server's time."""
         first, *others = answers
         records = [row for row in first if row[1] == 0]
         if not records:
@@ -130,57 +137,48 @@ class MysqlDialect:
         rows = [tuple(record), *(row[1:] for row in first if row[1] != 0)]
         for more in others:
             rows.extend(more)
-        return Seen(now, record[-2], record[-1], rows)
+        return SeenDoor(now, record[-2], record[-1], rows)
 
-    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
-        """See the protocol."""
-        return Ask(self._own, (key, arrived, claim_id))
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
+        return Query(self._own, (key, arrived, claim_id))
 
-    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
-        """See the protocol."""
-        return Ask(self._own_among.replace("CLAIMS", _marks(claim_ids)), (key, *claim_ids))
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
+        return Query(self._own_among.replace("CLAIMS", _marks(claim_ids)), (key, *claim_ids))
 
-    def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
-        """See the protocol."""
-        return Ask(self._fellows.replace("PARTIES", _marks(parties)), (key, *parties))
+    def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
+        return Query(self._same_owner.replace("PARTIES", _marks(parties)), (key, *parties))
 
-    def end_of_line(self, key: bytes) -> Ask:
-        """See the protocol."""
-        return Ask(self._end_of_line, (key, key))
+    def end_of_line(self, key: bytes) -> Query:
+        return Query(self._end_of_line, (key, key))
 
-    def count_before(self, key: bytes, arrived: int) -> Ask:
-        """See the protocol."""
-        return Ask(self._count_before, (key, arrived))
+    def count_before(self, key: bytes, arrived: int) -> Query:
+        return Query(self._count_before, (key, arrived))
 
-    def names_in_use(self, start: bytes) -> Ask:
-        """See the protocol."""
-        return Ask(self._in_use, (start, len(start), start))
+    def names_in_use(self, start: bytes) -> Query:
+        return Query(self._in_use, (start, len(start), start))
 
-    def names_of(self, clients: Sequence[str]) -> Ask:
-        """See the protocol."""
+    def names_of(self, clients: Sequence[str]) -> Query:
         text = self._of_clients.replace("CLIENTS", _marks(clients))
-        return Ask(text, (*clients, *clients))
+        return Query(text, (*clients, *clients))
 
     # -- writing -----------------------------------------------------------------------
 
-    def make(self, key: bytes) -> Asked:
-        """See the protocol."""
-        return (AskMany(self._make, [(key,)]),)
+    def make(self, key: bytes) -> Queries:
+        return (QueryMany(self._make, [(key,)]),)
 
-    def save(self, change: Change) -> Asked:
-        """See the protocol."""
-        key, found = change.key, list[AskMany]()
+    def save(self, change: Change) -> Queries:
+        key, found = change.key, list[QueryMany]()
         if change.left:
-            found.append(AskMany(self._drop, [(key, arrived) for arrived in change.left]))
+            found.append(QueryMany(self._drop, [(key, arrived) for arrived in change.left]))
         if change.rows:
-            size = 2 + len(CLAIM)
+            size = 2 + len(CLAIM_COLUMNS)
             rows = [(*row[:size], *row[2:size]) for row in change.rows]
-            found.append(AskMany(self._save, rows))
+            found.append(QueryMany(self._save, rows))
         crowd, head = change.crowd, change.head or 0
         if change.record is not None:
-            found.append(AskMany(self._change, [(*change.record[2:], crowd, head, key)]))
+            found.append(QueryMany(self._change, [(*change.record[2:], crowd, head, key)]))
         elif found:
-            found.append(AskMany(self._count, [(crowd, head, key)]))
+            found.append(QueryMany(self._count, [(crowd, head, key)]))
         return found
 
 

@@ -1,6 +1,6 @@
-"""The two tables in MySQL and MariaDB: how they are made, and how one knows that they are ours.
+"""The two tables in MySQL and MariaDB: how to create them, and how to recognise them as ours.
 
-Keys are bytes: every collation of text takes some different names for the same.
+Keys are bytes, because every text collation treats some different names as equal.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockfast.backends.sql.steps import Ask
-from lockfast.backends.sql.tables import (
-    REMARK,
+from lockfast.backends.sql.dialect import (
+    TABLE_COMMENT,
     check_columns,
     check_format,
     check_name,
     columns_of,
 )
+from lockfast.backends.sql.steps import Query
 from lockfast.errors import ConfigurationError
 from lockfast.model import Schema
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from lockfast.backends.sql.steps import Rows, Steps
 
-TEXT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+TEXT_TYPE = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
-CLAIM = {
-    "id": f"varchar(128) {TEXT}",
-    "client": f"varchar(128) {TEXT}",
-    "owner": f"mediumtext {TEXT}",
-    "party": f"varchar(128) {TEXT}",
+CLAIM_COLUMNS = {
+    "id": f"varchar(128) {TEXT_TYPE}",
+    "client": f"varchar(128) {TEXT_TYPE}",
+    "owner": f"mediumtext {TEXT_TYPE}",
+    "party": f"varchar(128) {TEXT_TYPE}",
     "weight": "bigint",
     "ttl": "double",
     "lock_delay": "double",
@@ -40,20 +40,20 @@ CLAIM = {
     "until": "double",
     "since": "double",
     "token": "bigint",
-    "bell": f"varchar(128) {TEXT}",
+    "bell": f"varchar(128) {TEXT_TYPE}",
 }
-KEY = "varbinary(640)"
-DOOR = {
-    "key": KEY,
-    **CLAIM,
+KEY_TYPE = "varbinary(640)"
+DOOR_COLUMNS = {
+    "key": KEY_TYPE,
+    **CLAIM_COLUMNS,
     "capacity": "bigint",
     "last_token": "bigint",
     "crowd": "bigint",
     "head": "bigint",
 }
-PLACE = {"key": KEY, "arrived": "bigint", **CLAIM}
+ENTRY_COLUMNS = {"key": KEY_TYPE, "arrived": "bigint", **CLAIM_COLUMNS}
 
-_INNODB = f"ENGINE=InnoDB ROW_FORMAT=DYNAMIC COMMENT='{REMARK}'"
+_INNODB = f"ENGINE=InnoDB ROW_FORMAT=DYNAMIC COMMENT='{TABLE_COMMENT}'"
 
 _LOOK = """
 SELECT c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE, t.TABLE_COMMENT, t.ENGINE
@@ -64,8 +64,8 @@ WHERE c.TABLE_SCHEMA = DATABASE() AND c.TABLE_NAME IN (%s, %s)
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """How the tables are called, in the database of the URL."""
+class MysqlTables:
+    """The names of the tables, in the database of the URL."""
 
     table: str = "lockfast"
 
@@ -74,26 +74,27 @@ class Tables:
 
     @property
     def door(self) -> str:
-        """The table of the names, as a statement says it."""
+        """The table of names, quoted for a statement."""
         return f"`{self.table}_door`"
 
     @property
     def place(self) -> str:
-        """The table of all others, as a statement says it."""
+        """The table of all other entries, quoted for a statement."""
         return f"`{self.table}_place`"
 
     @property
     def right_to_make(self) -> str:
-        """What a user needs to make them, for people."""
+        """The privilege that a user needs to create the tables, for messages."""
         return "CREATE on the database"
 
-    # -- making and dropping them ------------------------------------------------------
+    # -- creating and dropping the tables ----------------------------------------------
 
     def definition(self) -> list[str]:
-        """Return the statements that make what is not there."""
-        # Of a line of thousands a verb reads those who do not wait, and the front.
+        """Return the statements that create what is missing."""
+        # The second key is for long lines. A request reads only the entries that do not wait and
+        # the head of the line.
         keys = "PRIMARY KEY (`key`, arrived), KEY standings (`key`, standing, arrived)"
-        door, place = columns_of(DOOR, quote="`"), columns_of(PLACE, quote="`")
+        door, place = columns_of(DOOR_COLUMNS, quote="`"), columns_of(ENTRY_COLUMNS, quote="`")
         return [
             f"CREATE TABLE IF NOT EXISTS {self.door} ({door}, PRIMARY KEY (`key`)) {_INNODB}",
             f"CREATE TABLE IF NOT EXISTS {self.place} ({place}, {keys}) {_INNODB}",
@@ -104,21 +105,21 @@ class Tables:
         return [f"DROP TABLE IF EXISTS {self.door}, {self.place}"]
 
     def as_schema(self) -> Schema:
-        """Return both for people: what `lockfast init` makes, prints and drops."""
+        """Return both lists of statements for display by `lockfast init`."""
         return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
 
     def make(self) -> Steps[None]:
-        """Make what is not there."""
-        yield [Ask(one) for one in self.definition()]
+        """Create what is missing."""
+        yield [Query(one) for one in self.definition()]
 
-    def drop(self) -> list[Ask]:
-        """Drop them, with all that is in them."""
-        return [Ask(one) for one in self.removal()]
+    def drop(self) -> list[Query]:
+        """Drop the tables, with everything in them."""
+        return [Query(one) for one in self.removal()]
 
-    def trial(self) -> list[Ask]:
-        """Ask for all that a client does with them, of no row: only a missing right is told."""
+    def trial(self) -> list[Query]:
+        """Return statements that change no row, and fail only if a privilege is missing."""
         return [
-            Ask(statement)
+            Query(statement)
             for one in (self.door, self.place)
             for statement in (
                 f"INSERT INTO {one} SELECT * FROM {one} WHERE FALSE",
@@ -127,14 +128,14 @@ class Tables:
             )
         ]
 
-    # -- knowing them ------------------------------------------------------------------
+    # -- recognising the tables --------------------------------------------------------
 
-    def look(self) -> Ask:
-        """Ask for the columns of both, and what is remarked on them."""
-        return Ask(_LOOK, (f"{self.table}_door", f"{self.table}_place"))
+    def look(self) -> Query:
+        """Read the columns of both tables, and their comments."""
+        return Query(_LOOK, (f"{self.table}_door", f"{self.table}_place"))
 
     def are_there(self, rows: Rows) -> bool:
-        """Return whether the tables are there; raise if they are not ours, or too new."""
+        """Return whether the tables exist; raise if they are not ours, or too new."""
         found: dict[str, dict[str, str]] = {"door": {}, "place": {}}
         for table, column, kind, remark, engine in rows:
             which = str(table).rpartition("_")[2].lower()
@@ -145,8 +146,8 @@ class Tables:
                     f"`{table}` is a table of {engine}, which has no transactions; "
                     "choose another table="
                 )
-        check_columns(self.door, "door", found["door"], _kinds(DOOR))
-        check_columns(self.place, "place", found["place"], _kinds(PLACE))
+        check_columns(self.door, "door", found["door"], _kinds(DOOR_COLUMNS))
+        check_columns(self.place, "place", found["place"], _kinds(ENTRY_COLUMNS))
         return bool(found["door"] and found["place"])
 
 

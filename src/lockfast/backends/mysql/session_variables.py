@@ -1,7 +1,7 @@
-"""Every variable of a MySQL or MariaDB session: pinned, or why it may have any value.
+"""Every variable of a MySQL or MariaDB session, either pinned or with the reason why it is not.
 
-The rule is stated in `backends.sql.session_variables`. What a session may not set (because the
-server forbids it, or because an administrator has to) is in `LEFT`, with what happens instead.
+The rule is stated in `backends.sql.session_variables`. Variables that a session cannot set (because
+the server forbids it, or only an administrator may) are in `LEFT`, with what happens instead.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from lockfast.backends.sql.session_variables import Pinned
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-IDLE = 60.0
-"""The server ends a connection that nobody used for so long: that of a client which could not give
-it back."""
+SERVER_IDLE_SECONDS = 60.0
+"""How long a connection may be idle before the server ends it, in seconds. The limit is for
+connections that their client could not close."""
 
-LONGEST_LOCK_WAIT = 2.0
-"""Who waits for a row longer is told so, and asks anew. A request that its client has given up
-does not wait much longer than that, and then comes late."""
+LOCK_WAIT_SECONDS = 2.0
+"""How long a request waits for a locked row before it fails and is repeated, in seconds. The limit
+also keeps a request that its client has given up on from waiting much longer and taking effect
+late."""
 
-# Where a variable exists, as an executable comment says it: the server that is meant reads what is
-# inside, the others skip it. So one text serves all, also behind a proxy that announces a version
-# of its own.
+# The servers that have a variable, as the start of an executable comment. These servers read the
+# contents of the comment, and all others skip it. So one text serves all servers, even behind a
+# proxy that announces a version of its own.
 MARIADB, MYSQL = "M!100600", "!80000"
 SINCE_MARIADB_11_6 = "M!110600"
 
@@ -65,9 +66,13 @@ PINNED: Sequence[Pinned] = (
     Pinned("collation_connection", "'utf8mb4_bin'", "how it compares text that has no column"),
     Pinned("sql_if_exists", "0", "on: DROP and ALTER say nothing of what is missing", MARIADB),
     # -- how long it may take ------------------------------------------------------------------
-    Pinned("wait_timeout", f"{IDLE:.0f}", "short: the connection ends between two requests"),
-    Pinned("innodb_lock_wait_timeout", f"{LONGEST_LOCK_WAIT:.0f}", "see LONGEST_LOCK_WAIT"),
-    Pinned("lock_wait_timeout", f"{LONGEST_LOCK_WAIT:.0f}", "the same, of a table"),
+    Pinned(
+        "wait_timeout",
+        f"{SERVER_IDLE_SECONDS:.0f}",
+        "short: the connection ends between two requests",
+    ),
+    Pinned("innodb_lock_wait_timeout", f"{LOCK_WAIT_SECONDS:.0f}", "see LOCK_WAIT_SECONDS"),
+    Pinned("lock_wait_timeout", f"{LOCK_WAIT_SECONDS:.0f}", "the same, of a table"),
     Pinned("max_statement_time", "0", "short: the server ends our statements", MARIADB),
     Pinned("max_execution_time", "0", "short: the server ends our reads", MYSQL),
     Pinned("idle_transaction_timeout", "0", "short: it ends a transaction of ours", MARIADB),

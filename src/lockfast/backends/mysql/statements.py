@@ -1,7 +1,7 @@
-"""The uncontended cycle, one statement each; and many of them in one round trip and one commit.
+"""The statements of the uncontended cycle, for one operation or for many in one commit.
 
-They decide by columns of the name's own row alone, which the statement locks; how many stand in
-`place` is counted in that row. The token comes with the answer as the statement's insert id.
+The statements decide only by columns of the name's own row, which they lock. That is enough because
+the row counts the entries in `place`. The token is returned as the statement's insert id.
 """
 
 from __future__ import annotations
@@ -9,48 +9,50 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from lockfast.backends.mysql.schema import CLAIM, TEXT
-from lockfast.backends.sql.deeds import What, as_json, tokens_in
-from lockfast.backends.sql.steps import Ask, AskMany
+from lockfast.backends.mysql.schema import CLAIM_COLUMNS, TEXT_TYPE
+from lockfast.backends.sql.batch import OperationKind, as_json, tokens_in
+from lockfast.backends.sql.dialect import REAP_AFTER_SECONDS, Reaper
+from lockfast.backends.sql.steps import Query, QueryMany
 from lockfast.core.naming import storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lockfast.backends.mysql.schema import Tables
-    from lockfast.backends.sql.deeds import Deed
-    from lockfast.backends.sql.steps import Rows
+    from lockfast.backends.mysql.schema import MysqlTables
+    from lockfast.backends.sql.batch import Operation
+    from lockfast.backends.sql.steps import Rows, Steps
     from lockfast.model import Claim
 
-# Of the two clocks of a statement this one is read when it is called, so after the row was waited
-# for. The session's time zone is UTC.
+# SYSDATE reads the clock when it is called, and so after the wait for the row. The session's time
+# zone is UTC.
 MICROSECONDS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))"
 NOW = f"({MICROSECONDS} / 1e6)"
-# And this one when the statement began: for one that comes after those that locked.
+# UTC_TIMESTAMP is the time at which the statement began. It is used in a statement that follows the
+# locking one.
 BEGUN_MICROSECONDS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 BEGUN = f"({BEGUN_MICROSECONDS} / 1e6)"
 
 
 def listed(source: str, columns: str) -> str:
-    """Return the elements of a JSON list as rows; every list of our statements is read by this.
+    """Return the elements of a JSON list as rows; every list in our statements is read this way.
 
-    The two servers differ here, and this is the form that both take:
+    The two servers differ here, and this is the form that both accept:
 
-    - FOR UPDATE locks every table beside it, and MySQL can lock no JSON_TABLE (error 3569). It
-      does not reach into a derived table. MariaDB lacks `FOR UPDATE OF`.
-    - Only a number may have a DEFAULT. MySQL parses the default as JSON, so that '' is an error
-      (3141), and MariaDB does not, so that '""' is two quotation marks. Where a text may be
-      missing, say COALESCE.
+    - FOR UPDATE locks every table in its query, and MySQL cannot lock a JSON_TABLE (error 3569).
+      The lock does not reach into a derived table, so the JSON_TABLE is inside one. MariaDB lacks
+      `FOR UPDATE OF`.
+    - Only a number may have a DEFAULT. MySQL parses the default as JSON, so '' is an error (3141);
+      MariaDB does not, so '""' is two quotation marks. If a text may be missing, use COALESCE.
     """
     return f"(SELECT * FROM JSON_TABLE({source}, '$[*]' COLUMNS ({columns})) AS given)"
 
 
-KEYS = listed("%s", "k VARCHAR(1280) PATH '$'")
-"""A list of keys in hexadecimal digits, as rows."""
+KEYS_TABLE = listed("%s", "k VARCHAR(1280) PATH '$'")
+"""A JSON list of keys in hexadecimal, as rows."""
 
 _EMPTY = "id = '' AND crowd = 0"
 
-# In an UPDATE each assignment sees what those before it have set: the token is that of the record.
+# In an UPDATE each assignment sees the values set before it, so `token` gets the new `last_token`.
 _TAKE = f"""
 UPDATE {{door}} SET last_token = LAST_INSERT_ID(GREATEST(last_token + 1, {MICROSECONDS})),
     token = last_token, client = %s, owner = %s, party = %s, weight = %s, ttl = %s,
@@ -58,9 +60,11 @@ UPDATE {{door}} SET last_token = LAST_INSERT_ID(GREATEST(last_token + 1, {MICROS
     capacity = %s, id = %s
 WHERE `key` = %s AND {_EMPTY}
 """
-# So it is in a list of values; and where the name is known, whether its door is empty is asked
-# again and again, up to the last. Where it is not, no token comes: on a connection that counts the
-# rows which it found, as SQLAlchemy's do, one that was not changed counts as well.
+# The same holds in a list of values. If the name has a row, every assignment checks again that the
+# door is empty, and the last assignment fills the door. If the door is not empty, the insert id is
+# 0, which means that there is no token. The number of changed rows would not do, because a
+# connection that counts the rows found, as SQLAlchemy's connections do, also counts a row that was
+# not changed.
 _TAKE_NEW = f"""
 INSERT INTO {{door}} (`key`, last_token, token, client, owner, party, weight, ttl, lock_delay,
     min_hold, standing, since, until, bell, capacity, crowd, head, id)
@@ -83,8 +87,9 @@ UPDATE {{door}} SET token = LAST_INSERT_ID(token), id = '', client = '', owner =
 WHERE `key` = %s AND id = %s AND crowd = 0 AND standing = 0 AND until > {NOW}
     AND since + min_hold <= {NOW}
 """
-# The name's row is changed to nothing new, so that it is locked first, as by everybody who changes
-# a place: else one who has just read that the window is over would delete what we have made a hold.
+# `head` is assigned to itself, so that the name's row is locked first, as it is by everything that
+# changes an entry. Otherwise a transaction that has just read that the admission window has ended
+# would delete our new hold.
 _CONFIRM = f"""
 UPDATE {{door}} AS d STRAIGHT_JOIN {{place}} AS p ON p.`key` = d.`key`
 SET d.head = d.head, p.token = LAST_INSERT_ID(p.token), p.standing = 0, p.since = {NOW},
@@ -92,32 +97,34 @@ SET d.head = d.head, p.token = LAST_INSERT_ID(p.token), p.standing = 0, p.since 
 WHERE d.`key` = %s AND p.arrived = %s AND p.id = %s AND p.standing = 1 AND p.until > {NOW}
 """
 
-# -- together --------------------------------------------------------------------------
+# -- several operations together -------------------------------------------------------
 
-# Variables of the session hand on what was given and what was locked: one statement cannot both
-# lock and change here, and what is asked between two round trips would keep the names locked.
+# Session variables pass the operations, and the rows that were locked, to the next statements. One
+# statement cannot both lock and change rows here, and a round trip in between would keep the names
+# locked.
 _GIVEN = "SET @lockfast_deeds = %s"
-# Most of the work is to read the list, column by column: so each statement has only those that it
-# needs. What does not fit a column here would be cut without a word; all that is accepted of a
+# Most of the work is reading the list, column by column, so each statement has only the columns
+# that it needs. A value too long for its column would be cut silently here, but every accepted
 # claim fits.
 _COLUMNS = {
     "n": "FOR ORDINALITY",
     "what": "INT PATH '$.what'",
     "k": "VARCHAR(1280) PATH '$.key'",
-    "id": f"VARCHAR(128) {TEXT} PATH '$.id'",
+    "id": f"VARCHAR(128) {TEXT_TYPE} PATH '$.id'",
     "ttl": "DOUBLE PATH '$.ttl' DEFAULT '0' ON EMPTY",
-    "client": f"VARCHAR(128) {TEXT} PATH '$.client'",
-    "owner": f"MEDIUMTEXT {TEXT} PATH '$.owner'",
+    "client": f"VARCHAR(128) {TEXT_TYPE} PATH '$.client'",
+    "owner": f"MEDIUMTEXT {TEXT_TYPE} PATH '$.owner'",
 }
 _MORE_COLUMNS = {
-    "party": f"VARCHAR(128) {TEXT} PATH '$.party'",
+    "party": f"VARCHAR(128) {TEXT_TYPE} PATH '$.party'",
     "weight": "BIGINT PATH '$.weight' DEFAULT '1' ON EMPTY",
     "capacity": "BIGINT PATH '$.capacity' DEFAULT '1' ON EMPTY",
     "lock_delay": "DOUBLE PATH '$.lock_delay' DEFAULT '0' ON EMPTY",
     "min_hold": "DOUBLE PATH '$.min_hold' DEFAULT '0' ON EMPTY",
 }
 _AS_USUAL = {"party": "NULL", "weight": "1", "capacity": "1", "lock_delay": "0", "min_hold": "0"}
-"""What these are of nearly all claims, which need not be read then."""
+"""The values of these columns in nearly all claims. If all claims of a batch have them, the columns
+need not be read."""
 
 
 _DONE_TO = "VALUES(standing)"
@@ -128,14 +135,15 @@ def _given(*names: str) -> str:
     return listed("@lockfast_deeds", ", ".join(f"{name} {columns[name]}" for name in names))
 
 
-def _deeds(*names: str) -> str:
+def _operations(*names: str) -> str:
     return f"{_given(*names)} AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)"
 
 
-# Rows that others have locked are left out, and go through the door: one name whose transaction
-# does not end would otherwise hold up all who go with it. Only what is to be changed stays locked.
+# Rows that others have locked are skipped, and their claims go through the door, because otherwise
+# one name whose transaction does not end would hold up the whole batch. Only rows to be changed
+# stay locked.
 _LOCK = f"""
-SELECT GROUP_CONCAT(j.n) INTO @lockfast_ready FROM {_deeds("n", "what", "k", "id")}
+SELECT GROUP_CONCAT(j.n) INTO @lockfast_ready FROM {_operations("n", "what", "k", "id")}
 WHERE CASE j.what
     WHEN 0 THEN d.id = '' AND d.crowd = 0
     WHEN 1 THEN d.id = j.id AND d.crowd = 0 AND d.standing = 0 AND d.until > {NOW}
@@ -146,11 +154,11 @@ FOR UPDATE SKIP LOCKED
 
 
 def _change(more: Mapping[str, str]) -> str:
-    """Return what changes the rows that are ready, by these expressions.
+    """Return the statement that changes the rows that are ready, with these expressions.
 
-    As new rows that are all there: an UPDATE of what a list is joined with takes longer.
-    What is done to each stands where a standing would. The rows are locked, so none of them goes
-    meanwhile, and none is made.
+    The statement is an INSERT of rows that all exist, because an UPDATE joined with a list takes
+    longer. The kind of operation is passed in the column `standing`. The rows are locked, so none
+    is deleted or created meanwhile.
     """
     read = (*_COLUMNS, *(name for name in more if more[name].startswith("j.")))
     whose, how = (
@@ -177,14 +185,16 @@ ON DUPLICATE KEY UPDATE
 
 _CHANGE = _change({name: f"j.{name}" for name in _MORE_COLUMNS})
 _CHANGE_AS_USUAL = _change(_AS_USUAL)
-_DONE = f"SELECT d.`key`, d.token FROM {_deeds('n', 'k')} WHERE FIND_IN_SET(j.n, @lockfast_ready)"
+_DONE = (
+    f"SELECT d.`key`, d.token FROM {_operations('n', 'k')} WHERE FIND_IN_SET(j.n, @lockfast_ready)"
+)
 
-# -- for many --------------------------------------------------------------------------
+# -- many names at once ----------------------------------------------------------------
 
 _WANTED = listed(
     "%s",
     "number INT PATH '$.number', k VARCHAR(1280) PATH '$.key',"
-    f" id VARCHAR(128) {TEXT} PATH '$.id', arrived BIGINT PATH '$.arrived'",
+    f" id VARCHAR(128) {TEXT_TYPE} PATH '$.id', arrived BIGINT PATH '$.arrived'",
 )
 _LOOK = f"""
 SELECT r.number, EXISTS (
@@ -200,25 +210,26 @@ SELECT r.number, EXISTS (
 ) - {NOW}
 FROM {_WANTED} AS r STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(r.k)
 """
-# One that is there is not touched, or who has locked it would be waited for. Not INSERT IGNORE: two
-# who find the row made meanwhile would share it, and then both wait for the other to let go of it.
+# An existing row is not touched, because otherwise the statement would wait for a transaction that
+# has locked it. This is not an INSERT IGNORE, because two transactions that find the row created
+# meanwhile would share a lock on it, and then each would wait for the other to release it.
 _MAKE = f"""
-INSERT INTO {{door}} (`key`, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
+INSERT INTO {{door}} (`key`, {", ".join(CLAIM_COLUMNS)}, capacity, last_token, crowd, head)
 SELECT UNHEX(j.k), '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0
-FROM {KEYS} AS j LEFT JOIN {{door}} AS e ON e.`key` = UNHEX(j.k)
+FROM {KEYS_TABLE} AS j LEFT JOIN {{door}} AS e ON e.`key` = UNHEX(j.k)
 WHERE e.`key` IS NULL ORDER BY j.k
 ON DUPLICATE KEY UPDATE head = {{door}}.head
 """
 _LOCK_EMPTY = f"""
-SELECT d.`key` FROM {KEYS} AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)
+SELECT d.`key` FROM {KEYS_TABLE} AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)
 WHERE d.id = '' AND d.crowd = 0 FOR UPDATE
 """
 
 
-class Statements:
-    """See the protocol. Makes the requests; runs none."""
+class MysqlStatements:
+    """Builds the queries of the uncontended cycle; runs none."""
 
-    def __init__(self, tables: Tables, *, namespace: str) -> None:
+    def __init__(self, tables: MysqlTables, *, namespace: str) -> None:
         def said(text: str) -> str:
             return text.format(door=tables.door, place=tables.place)
 
@@ -227,63 +238,53 @@ class Statements:
         self._confirm, self._look = said(_CONFIRM), said(_LOOK)
         self._make, self._lock_empty = said(_MAKE), said(_LOCK_EMPTY)
         self._lock, self._change, self._change_as_usual, self._done = (
-            Ask(said(one)) for one in (_LOCK, _CHANGE, _CHANGE_AS_USUAL, _DONE)
+            Query(said(one)) for one in (_LOCK, _CHANGE, _CHANGE_AS_USUAL, _DONE)
         )
 
-    # -- for one -----------------------------------------------------------------------
+    # -- for one claim -----------------------------------------------------------------
 
-    def take(self, claim: Claim) -> Ask:
-        """See the protocol."""
-        return Ask(self._take, (*_values(claim), self._key(claim)))
+    def take(self, claim: Claim) -> Query:
+        return Query(self._take, (*_values(claim), self._key(claim)))
 
-    def take_new(self, claim: Claim) -> Ask:
-        """See the protocol."""
+    def take_new(self, claim: Claim) -> Query:
         values = _values(claim)
-        return Ask(self._take_new, (self._key(claim), *values, *values))
+        return Query(self._take_new, (self._key(claim), *values, *values))
 
-    def release(self, claim: Claim) -> Ask:
-        """See the protocol."""
-        return Ask(self._release, (self._key(claim), claim.id))
+    def release(self, claim: Claim) -> Query:
+        return Query(self._release, (self._key(claim), claim.id))
 
-    def confirm(self, claim: Claim, arrived: int) -> Ask:
-        """See the protocol."""
-        return Ask(self._confirm, (self._key(claim), arrived, claim.id))
+    def confirm(self, claim: Claim, arrived: int) -> Query:
+        return Query(self._confirm, (self._key(claim), arrived, claim.id))
 
     def token_in(self, rows: Rows) -> int | None:
-        """See the protocol."""
         [(changed, token)] = rows
         return int(token) if changed and token else None
 
-    # -- for several -------------------------------------------------------------------
+    # -- for several claims ------------------------------------------------------------
 
-    def together(self, deeds: Sequence[Deed]) -> Sequence[Ask]:
-        """See the protocol."""
-        takes = [one for one in deeds if one.what is What.TAKE]
+    def together(self, operations: Sequence[Operation]) -> Sequence[Query]:
+        takes = [one for one in operations if one.what is OperationKind.TAKE]
         new = sorted(self._key(one.claim).hex() for one in takes if not one.is_known)
         is_usual = all(_is_as_usual(one.claim) for one in takes)
         return (
-            *([Ask(self._make, (json.dumps(new),))] if new else []),
-            Ask(_GIVEN, (as_json(deeds, namespace=self._namespace),)),
+            *([Query(self._make, (json.dumps(new),))] if new else []),
+            Query(_GIVEN, (as_json(operations, namespace=self._namespace),)),
             self._lock,
             self._change_as_usual if is_usual else self._change,
             self._done,
         )
 
-    def done(self, deeds: Sequence[Deed], answers: Sequence[Rows]) -> list[int | None]:
-        """See the protocol."""
-        return tokens_in(answers[-1], deeds, namespace=self._namespace)
+    def done(self, operations: Sequence[Operation], answers: Sequence[Rows]) -> list[int | None]:
+        return tokens_in(answers[-1], operations, namespace=self._namespace)
 
-    def look(self, wanted: str) -> Ask:
-        """See the protocol."""
-        return Ask(self._look, (wanted,))
+    def look(self, wanted: str) -> Query:
+        return Query(self._look, (wanted,))
 
-    def make(self, keys: str) -> AskMany:
-        """See the protocol."""
-        return AskMany(self._make, [(keys,)])
+    def make(self, keys: str) -> QueryMany:
+        return QueryMany(self._make, [(keys,)])
 
-    def lock_empty(self, keys: str) -> Ask:
-        """See the protocol."""
-        return Ask(self._lock_empty, (keys,))
+    def lock_empty(self, keys: str) -> Query:
+        return Query(self._lock_empty, (keys,))
 
     def _key(self, claim: Claim) -> bytes:
         return storage_key(self._namespace, claim.name)
@@ -306,3 +307,59 @@ def _values(claim: Claim) -> tuple[object, ...]:
 def _is_as_usual(claim: Claim) -> bool:
     is_alone = claim.party is None and claim.weight == claim.capacity == 1
     return is_alone and not (claim.lock_delay or claim.min_hold)
+
+
+# Reaping idle names from the tables of MySQL and MariaDB.
+
+_OLD = f"last_token < ({NOW} - {REAP_AFTER_SECONDS}) * 1000000"
+# The lease, and any lock_delay or min_hold that outlasted it, ended that long ago. So its holder
+# died, and nobody has asked for the name since.
+_OVER = f"GREATEST(until + lock_delay, since + min_hold) < {NOW} - {REAP_AFTER_SECONDS}"
+_NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
+
+_SWEEP = f"""
+SELECT COUNT(*), MAX(`key`), 0, COALESCE(MAX(is_left), 0) FROM (
+    SELECT `key`, {_NOBODY} AS is_left FROM {{door}} WHERE `key` > %s ORDER BY `key` LIMIT %s
+) AS seen
+"""
+# A row that is in use is locked, and is skipped, because a reaper that waited would make others
+# wait behind it. The condition is evaluated on the row as it is once it is locked.
+_LOCK_IDLE = f"""
+SELECT `key`, crowd FROM {{door}} WHERE `key` > %s AND `key` <= %s AND {_NOBODY}
+ORDER BY `key` FOR UPDATE SKIP LOCKED
+"""
+# A waiting entry never expires. But if nothing was inside for a day, a live waiter would have been
+# admitted. The entries are read once the name is locked, by a locking read, which sees the latest
+# commits.
+_ALIVE = f"""
+SELECT p.`key` FROM {KEYS_TABLE} AS j STRAIGHT_JOIN {{place}} AS p ON p.`key` = UNHEX(j.k)
+WHERE p.standing <> 3 AND NOT ({_OVER}) FOR UPDATE
+"""
+_DROP_LINE = "DELETE FROM {place} WHERE `key` = %s"
+_DROP = "DELETE FROM {door} WHERE `key` = %s"
+
+
+class MysqlReaper(Reaper):
+    """Finds idle names with one statement, a few rows at a time, and deletes them by steps."""
+
+    def __init__(self, tables: MysqlTables) -> None:
+        sweep, self._lock, self._alive, self._drop_line, self._drop = (
+            one.format(door=tables.door, place=tables.place)
+            for one in (_SWEEP, _LOCK_IDLE, _ALIVE, _DROP_LINE, _DROP)
+        )
+        super().__init__(sweep)
+
+    def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
+        """Reap names after the first key, up to the second; return how many were deleted."""
+        [found] = yield [Query(self._lock, between)]
+        keys = [bytes(key) for key, _ in found]
+        crowded = [bytes(key) for key, crowd in found if crowd]
+        if crowded:
+            wanted = json.dumps([key.hex() for key in crowded])
+            [rows] = yield [Query(self._alive, (wanted,))]
+            alive = {bytes(key) for (key,) in rows}
+            keys = [key for key in keys if key not in alive]
+        gone = [(key,) for key in keys]
+        if gone:
+            yield [QueryMany(self._drop_line, gone), QueryMany(self._drop, gone)]
+        return len(gone)

@@ -1,1 +1,1 @@
-"""PostgreSQL: rows that a short transaction changes, and NOTIFY to wake who waits."""
+"""PostgreSQL: rows changed in short transactions, and NOTIFY to wake waiters."""

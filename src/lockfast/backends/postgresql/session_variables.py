@@ -1,7 +1,7 @@
-"""Every variable of a PostgreSQL session: pinned, or why it may have any value.
+"""Every variable of a PostgreSQL session, either pinned or with the reason why any value is safe.
 
-The rule is stated in `backends.sql.session_variables`. The list is `pg_settings`, without what
-only the server itself has, or what can only be set when it starts.
+The rule is stated in `backends.sql.session_variables`. The list is `pg_settings`, without variables
+that belong to the server itself or can only be set when it starts.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from lockfast.backends.sql.session_variables import Pinned
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LONGEST_PAUSE = 2.0
-"""A client that stands still in its transaction for longer loses it. Otherwise the name that it
-has locked would be closed to all until it goes on: its machine may sleep."""
+IDLE_TRANSACTION_SECONDS = 2.0
+"""How long our transactions may be idle before the server ends them. Without this limit, a client
+that stops in the middle of one, for example because its machine sleeps, would keep the name
+locked for everyone until it continues."""
 
-LONGEST_LOCK_WAIT = 2.0
-"""Who waits for a row longer is told so, and asks anew. A request that its client has given up
-does not wait much longer than that, and then comes late."""
+LOCK_WAIT_SECONDS = 2.0
+"""How long a statement waits for a row before the server refuses it and we try again. This also
+keeps a request that its client has given up on from waiting longer and taking effect late."""
 
-# What `server_version_num` is at least, where a variable exists.
+# The lowest `server_version_num` at which a variable exists.
 SINCE_12, SINCE_14, SINCE_17 = "120000", "140000", "170000"
 
 PINNED: Sequence[Pinned] = (
-    # -- what the text means -------------------------------------------------------------------
+    # -- what statements mean ------------------------------------------------------------------
     Pinned(
         "search_path",
         "pg_catalog, pg_temp",
@@ -33,19 +34,20 @@ PINNED: Sequence[Pinned] = (
     ),
     Pinned("quote_all_identifiers", "off", "on: our tables seem to have columns of other types"),
     Pinned("default_table_access_method", "heap", "another may lack UPDATE", SINCE_12),
-    # -- how long it may take ------------------------------------------------------------------
+    # -- how long they may take ----------------------------------------------------------------
     Pinned("statement_timeout", "0", "short: the server ends our statements"),
     Pinned("transaction_timeout", "0", "short: the server ends our connection", SINCE_17),
-    Pinned("lock_timeout", f"{LONGEST_LOCK_WAIT * 1000:.0f}", "see LONGEST_LOCK_WAIT"),
+    Pinned("lock_timeout", f"{LOCK_WAIT_SECONDS * 1000:.0f}", "see LOCK_WAIT_SECONDS"),
     Pinned(
         "idle_in_transaction_session_timeout",
-        f"{LONGEST_PAUSE * 1000:.0f}",
-        "see LONGEST_PAUSE",
+        f"{IDLE_TRANSACTION_SECONDS * 1000:.0f}",
+        "see IDLE_TRANSACTION_SECONDS",
     ),
     Pinned("exit_on_error", "off", "on: an error that we expect ends the connection"),
-    # -- what it costs -------------------------------------------------------------------------
-    # The planner, which knows nothing of a young table, may think that a line of thousands is
-    # short, and a session keeps the plans of what it has prepared: so every read goes by an index.
+    # -- what they cost ------------------------------------------------------------------------
+    #
+    # The planner, which has no statistics for a young table, may assume that a line of thousands is
+    # short, and a session keeps the plans of its prepared statements. So every read uses an index.
     Pinned("enable_seqscan", "off", "on: a whole table is read, and again when it has grown"),
     Pinned("enable_bitmapscan", "off", "on: the same"),
     Pinned("enable_indexscan", "on", "off: the same"),
@@ -53,7 +55,7 @@ PINNED: Sequence[Pinned] = (
     Pinned("jit", "off", "on: with costs that seem high each statement is compiled, for 0.5 s"),
     Pinned("max_parallel_workers_per_gather", "0", "more: with odd costs each read starts workers"),
 )
-"""Any session can pin these for itself, and any transaction for as long as it lasts."""
+"""Variables that any session can pin for itself, and any transaction for its duration."""
 
 PINNED_FOR_SESSIONS: Sequence[Pinned] = (
     Pinned(
@@ -63,8 +65,9 @@ PINNED_FOR_SESSIONS: Sequence[Pinned] = (
     ),
     Pinned("idle_session_timeout", "0", "short: the connection that listens ends", SINCE_14),
 )
-"""And these only a session of our own: our transactions name their isolation, and a session that
-others use too is not ours to keep."""
+"""Variables that are pinned only in a session of our own. Elsewhere this is not needed or not
+allowed, because our transactions name their isolation level, and a session that others use too
+is not ours to keep open."""
 
 LEFT: Mapping[str, str] = {
     # -- what a session cannot pin, or must not --------------------------------------------------
@@ -104,7 +107,7 @@ LEFT: Mapping[str, str] = {
     "the language of messages; we go by their codes": "lc_messages",
     "which messages come, and what sessions are called": """
         application_name client_min_messages""",
-    # -- how it is done, not what ----------------------------------------------------------------
+    # -- how statements run, not what they do ----------------------------------------------------
     "how a plan is chosen, once the scans are settled and nothing is compiled": """
         constraint_exclusion cpu_* cursor_tuple_fraction default_statistics_target
         effective_cache_size enable_async_append enable_distinct_reordering enable_gathermerge

@@ -1,35 +1,38 @@
-"""The uncontended cycle, one statement each; and many of them as one statement.
+"""The statements of the uncontended cycle, for one operation or for a batch of them.
 
-They decide by columns of the name's own row alone. While one waits for the row, another may
-change it; then PostgreSQL looks at the changed row, but a subquery about other rows would still
-see what was there before: so how many stand in `place` is counted in the row itself.
+The statements decide only by the columns of the name's own row. If another transaction changes the
+row while a statement waits for it, PostgreSQL evaluates the changed row, but a subquery on other
+rows would still see the old ones. So the row itself counts the entries in `place`.
 
-The time is read by a function that looks at the clock when it is called. In an UPDATE that may
-be before the row was waited for, if nobody changed the row meanwhile. Then nobody's lease has
-begun either, and ours seems a little older than it is, which does no harm.
+The time comes from a function that reads the clock when it is called. In an UPDATE that may be
+before the wait for the row, if nobody changed the row meanwhile. Then no other lease has begun
+either, and ours seems a little older than it is, which does no harm.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from lockfast.backends.postgresql.schema import CLAIM
-from lockfast.backends.sql.deeds import as_json, tokens_in
-from lockfast.backends.sql.steps import Ask, AskMany
+from lockfast.backends.postgresql.schema import CLAIM_COLUMNS
+from lockfast.backends.sql.batch import as_json, tokens_in
+from lockfast.backends.sql.dialect import REAP_AFTER_SECONDS, Reaper
+from lockfast.backends.sql.steps import Query, QueryMany
 from lockfast.core.naming import storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast.backends.postgresql.schema import Tables
-    from lockfast.backends.sql.deeds import Deed
-    from lockfast.backends.sql.steps import Rows
+    from lockfast.backends.postgresql.schema import PostgresqlTables
+    from lockfast.backends.sql.batch import Operation
+    from lockfast.backends.sql.steps import Rows, Steps
     from lockfast.model import Claim
 
 NOW = "date_part('epoch', clock_timestamp())"
-"""Not by `extract`, which makes a decimal number first."""
+"""The server's time in seconds, in SQL. It does not use `extract`, which makes a decimal number
+first."""
 
-# By the time when the statement came, which is the same wherever it is asked for.
+# The token comes from the start time of the statement, which is the same at each use.
 _NEXT = "greatest(d.last_token + 1, (date_part('epoch', statement_timestamp()) * 1e6)::bigint)"
 
 _TAKE = f"""
@@ -62,15 +65,17 @@ WHERE key = $1 AND id = $2 AND crowd = 0 AND standing = 0 AND until > {NOW}
 RETURNING true
 """
 
-# Rows that others have locked are left out, and go through the door: one name whose transaction
-# does not end would otherwise hold up all who go with it. Only what is to be changed is locked, so
-# that who comes in vain is in nobody's way. Nobody waits here but for one who makes the same name
-# known, and all do that in the order of the keys; an upsert would also wait for whoever has locked
-# what was made known meanwhile, and two of them for each other.
-# What is locked is changed by an upsert all the same: it always goes by the index. An UPDATE that
-# joins the list may read the whole table, and where the plan was made while that was small, it
-# still does when it has grown. `standing` carries what is wanted of the row. For the same reason
-# it is not asked by EXISTS whether a name is known.
+# Rows that others have locked are skipped, and their operations go through the door, because
+# otherwise one name whose transaction does not end would hold up the whole batch. Only rows that
+# will change are locked, so that a refused operation blocks nobody. The only wait here is for a
+# transaction that inserts the same name, and all transactions insert in key order. An upsert would
+# also wait for a transaction that has locked a name inserted meanwhile, and two such transactions
+# could wait for each other.
+#
+# The rows that we locked are changed by an upsert nevertheless, because it always uses the index.
+# An UPDATE that joins the list may read the whole table, and a plan made while the table was small
+# still does so when it has grown. For the same reason, the test whether a name is known does not
+# use EXISTS. The column `standing` passes the kind of operation.
 _TOGETHER = f"""
 WITH r AS MATERIALIZED (
     SELECT k.key, j.what, j.id, coalesce(j.client, '') AS client, coalesce(j.owner, '') AS owner,
@@ -131,9 +136,9 @@ WITH r AS MATERIALIZED (
 )
 SELECT key, token FROM made UNION ALL SELECT key, token FROM changed
 """
-# The name's row is locked first, as by everybody who changes a place: else one who has just read
-# that the window is over would delete what we have made a hold. The place itself may have changed
-# while we waited for that; then PostgreSQL looks at the changed one.
+# Lock the name's row first, as every change of an entry does. Otherwise a transaction that has just
+# read that the admission window has ended would delete the entry that we have made a hold. The
+# entry may have changed while we waited for the lock; then PostgreSQL evaluates the changed entry.
 _CONFIRM = f"""
 WITH d AS MATERIALIZED (SELECT key FROM {{door}} WHERE key = $1 FOR UPDATE)
 UPDATE {{place}} AS p SET standing = 0, since = c.now, until = c.now + $4
@@ -156,7 +161,7 @@ FROM json_to_recordset($1::json) AS r (number int, key text, id text, arrived bi
 JOIN {{door}} AS d ON d.key = decode(r.key, 'hex')
 """
 _MAKE = f"""
-INSERT INTO {{door}} (key, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
+INSERT INTO {{door}} (key, {", ".join(CLAIM_COLUMNS)}, capacity, last_token, crowd, head)
 SELECT decode(k, 'hex'), '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0
 FROM json_array_elements_text($1::json) AS k ORDER BY 1
 ON CONFLICT (key) DO NOTHING
@@ -169,10 +174,10 @@ ORDER BY key FOR UPDATE
 """
 
 
-class Statements:
-    """See the protocol. Makes the requests; runs none."""
+class PostgresqlStatements:
+    """Builds queries; runs none."""
 
-    def __init__(self, tables: Tables, *, namespace: str) -> None:
+    def __init__(self, tables: PostgresqlTables, *, namespace: str) -> None:
         self._namespace = namespace
         self._take, self._take_new, self._release, self._together, self._confirm = (
             one.format(door=tables.door, place=tables.place)
@@ -182,49 +187,40 @@ class Statements:
             one.format(door=tables.door, place=tables.place) for one in (_LOOK, _MAKE, _LOCK_EMPTY)
         )
 
-    # -- for one -----------------------------------------------------------------------
+    # -- one claim ---------------------------------------------------------------------
 
-    def take(self, claim: Claim) -> Ask:
-        """See the protocol."""
-        return Ask(self._take, self._values(claim))
+    def take(self, claim: Claim) -> Query:
+        return Query(self._take, self._values(claim))
 
-    def take_new(self, claim: Claim) -> Ask:
-        """See the protocol."""
-        return Ask(self._take_new, self._values(claim))
+    def take_new(self, claim: Claim) -> Query:
+        return Query(self._take_new, self._values(claim))
 
-    def release(self, claim: Claim) -> Ask:
-        """See the protocol."""
-        return Ask(self._release, (self._key(claim), claim.id))
+    def release(self, claim: Claim) -> Query:
+        return Query(self._release, (self._key(claim), claim.id))
 
-    def confirm(self, claim: Claim, arrived: int) -> Ask:
-        """See the protocol."""
-        return Ask(self._confirm, (self._key(claim), arrived, claim.id, claim.ttl))
+    def confirm(self, claim: Claim, arrived: int) -> Query:
+        return Query(self._confirm, (self._key(claim), arrived, claim.id, claim.ttl))
 
     def token_in(self, rows: Rows) -> int | None:
-        """See the protocol."""
         return int(rows[0][0]) if rows else None
 
-    # -- for several -------------------------------------------------------------------
+    # -- several claims ----------------------------------------------------------------
 
-    def together(self, deeds: Sequence[Deed]) -> Sequence[Ask]:
-        """See the protocol: one statement."""
-        return (Ask(self._together, (as_json(deeds, namespace=self._namespace),)),)
+    def together(self, operations: Sequence[Operation]) -> Sequence[Query]:
+        """Return the batch as one statement."""
+        return (Query(self._together, (as_json(operations, namespace=self._namespace),)),)
 
-    def done(self, deeds: Sequence[Deed], answers: Sequence[Rows]) -> list[int | None]:
-        """See the protocol."""
-        return tokens_in(answers[0], deeds, namespace=self._namespace)
+    def done(self, operations: Sequence[Operation], answers: Sequence[Rows]) -> list[int | None]:
+        return tokens_in(answers[0], operations, namespace=self._namespace)
 
-    def look(self, wanted: str) -> Ask:
-        """See the protocol."""
-        return Ask(self._look, (wanted,))
+    def look(self, wanted: str) -> Query:
+        return Query(self._look, (wanted,))
 
-    def make(self, keys: str) -> AskMany:
-        """See the protocol."""
-        return AskMany(self._make, [(keys,)])
+    def make(self, keys: str) -> QueryMany:
+        return QueryMany(self._make, [(keys,)])
 
-    def lock_empty(self, keys: str) -> Ask:
-        """See the protocol."""
-        return Ask(self._lock_empty, (keys,))
+    def lock_empty(self, keys: str) -> Query:
+        return Query(self._lock_empty, (keys,))
 
     def _values(self, claim: Claim) -> tuple[object, ...]:
         return (
@@ -242,3 +238,75 @@ class Statements:
 
     def _key(self, claim: Claim) -> bytes:
         return storage_key(self._namespace, claim.name)
+
+
+# Removes idle names from the tables.
+
+_OLD = f"last_token < ({NOW} - {REAP_AFTER_SECONDS}) * 1000000"
+# The lease, and any lock_delay or min_hold that outlasted it, ended that long ago. So the holder
+# died, and nobody has asked for the name since.
+_OVER = f"greatest(until + lock_delay, since + min_hold) < {NOW} - {REAP_AFTER_SECONDS}"
+_NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
+
+# Rows in use are locked, and are skipped, because a reaper that waited would make others wait
+# behind it. The condition is checked on the row as it is once it is locked. The keys are passed as
+# arrays, because for a join the planner may read a whole table for the sake of a few rows.
+_SWEEP = """
+WITH seen AS MATERIALIZED (
+    SELECT key, crowd, {nobody} AS is_left FROM {door} WHERE key > $1 ORDER BY key LIMIT $2
+), idle AS MATERIALIZED (
+    SELECT key FROM {door}
+    WHERE key = ANY (ARRAY(SELECT seen.key FROM seen WHERE is_left AND seen.crowd = 0))
+        AND crowd = 0 AND {nobody}
+    ORDER BY key FOR UPDATE SKIP LOCKED
+), swept AS (
+    DELETE FROM {door} WHERE key = ANY (ARRAY(SELECT key FROM idle)) AND crowd = 0 AND {nobody}
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM seen), (SELECT key FROM seen ORDER BY key DESC LIMIT 1),
+    (SELECT count(*) FROM swept), EXISTS (SELECT FROM seen WHERE is_left AND crowd > 0)
+"""
+
+# Claims that died in line, and tombstones, leave rows beside the record. Those rows are read once
+# the name is locked, in a separate statement, because the statement that locks sees them as they
+# were before.
+_LOCK_IDLE = """
+SELECT encode(key, 'hex') FROM {door}
+WHERE key > $1 AND key <= $2 AND crowd > 0 AND {nobody} ORDER BY key FOR UPDATE SKIP LOCKED
+"""
+# The entry of a waiter never expires. But where nobody was inside for a day, a live waiter would
+# have been admitted.
+_SWEEP_LINES = """
+WITH over AS MATERIALIZED (
+    SELECT decode(one, 'hex') AS key FROM json_array_elements_text($1::json) AS one
+    WHERE NOT EXISTS (
+        SELECT FROM {place} AS p
+        WHERE p.key = decode(one, 'hex') AND p.standing <> 3 AND NOT ({over})
+    )
+), left_behind AS (
+    DELETE FROM {place} WHERE key = ANY (ARRAY(SELECT key FROM over))
+), swept AS (
+    DELETE FROM {door} WHERE key = ANY (ARRAY(SELECT key FROM over)) RETURNING 1
+)
+SELECT count(*) FROM swept
+"""
+
+
+class PostgresqlReaper(Reaper):
+    """Removes idle names in the statement that finds them, and dead lines in steps."""
+
+    def __init__(self, tables: PostgresqlTables) -> None:
+        sweep, self._lock, self._sweep_lines = (
+            one.format(door=tables.door, place=tables.place, nobody=_NOBODY, over=_OVER)
+            for one in (_SWEEP, _LOCK_IDLE, _SWEEP_LINES)
+        )
+        super().__init__(sweep)
+
+    def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
+        """Remove names after the first key, up to the second, where all claims in line are dead."""
+        [found] = yield [Query(self._lock, between)]
+        keys = [key for (key,) in found]
+        if not keys:
+            return 0
+        [[(gone,)]] = yield [Query(self._sweep_lines, (json.dumps(keys),))]
+        return int(gone)

@@ -1,9 +1,9 @@
-"""Redis: one server, a master that Sentinels watch, or a cluster; one script per verb.
+"""Redis: one server, a master watched by Sentinels, or a cluster; one script per operation.
 
-The link is thin: the driver connects and logs in, our own code carries the commands.
+The driver only connects and logs in; our own code sends the commands.
 
-`resp` reads and writes the protocol, `requests` the scripts' requests and answers, `refusals`
-says what an error means, `routing` to which node of a cluster a request goes; they serve both
-flavours. `connection` and `subscription` are hand-written pairs: one multiplexed connection
-per event loop, one connection per calling thread.
+`resp` is the codec, `requests` writes the calls of the scripts and `replies` reads what they
+return, `errors` maps the server's errors to ours, and `routing` picks the cluster node for a
+request; both flavours share them. `connection_aio` and `connection_threads` are a hand-written
+pair: one multiplexed connection per event loop, one connection per calling thread.
 """

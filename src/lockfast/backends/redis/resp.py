@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lockfast.backends.wires.parsing import MORE, Gibberish
+from lockfast.backends.network.codec import NEED_MORE, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Reply = Any
-"""int, bytes, float, bool, None, list, dict, or a Refusal."""
+"""int, bytes, float, bool, None, list, dict, or an ErrorReply."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The server's no; its first word is the code, such as NOAUTH, MOVED or ERR."""
+class ErrorReply:
+    """A refusal by the server; its first word is the code, such as NOAUTH, MOVED or ERR."""
 
     text: str
 
@@ -28,27 +28,27 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """What the server says unasked: a message, or that a subscription began."""
+    """An unrequested message from the server: published, or confirming a subscription."""
 
     items: list[Any]
 
 
-class NotRedis(Gibberish):
+class RespError(ProtocolError):
     """Bytes that no Redis server sends."""
 
 
 def packed(*arguments: bytes) -> bytes:
-    """Return a command as the server reads it."""
+    """Return a command, encoded for the server."""
     return b"*%d\r\n" % len(arguments) + packed_arguments(arguments)
 
 
 def packed_arguments(arguments: Iterable[bytes]) -> bytes:
-    """Return arguments without the head of their command, to be joined to others."""
+    """Return encoded arguments without the head of their command, to be joined to others."""
     return b"".join([b"$%d\r\n%b\r\n" % (len(one), one) for one in arguments])
 
 
-class Parser:
-    """Gathers bytes and gives replies, one by one and in order."""
+class RespCodec:
+    """Collects bytes and returns replies, one at a time and in order."""
 
     __slots__ = ("_at", "_buffer")
 
@@ -57,21 +57,22 @@ class Parser:
         self._at = 0
 
     def feed(self, data: bytes) -> None:
-        """Take what came."""
+        """Add received bytes."""
         self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
         self._at = 0
 
     def next(self) -> Reply | Push:
-        """Return the next reply, or MORE and keep what is there of it."""
+        """Return the next reply, or NEED_MORE if it is still incomplete."""
         buffer, at = self._buffer, self._at
         if at == len(buffer):
-            return MORE
+            return NEED_MORE
         if buffer[at : at + 1] == b":" and (end := buffer.find(b"\r\n", at)) > 0:
-            # A number, as the scripts answer most requests: at one stroke, like a message below.
+            # A number is the scripts' most common reply, so it is read in one step, like a message
+            # below.
             try:
                 number = int(buffer[at + 1 : end])
             except ValueError as error:
-                raise NotRedis(buffer[at : at + 40]) from error
+                raise RespError(buffer[at : at + 40]) from error
             self._at = end + 2
             return number
         if self._buffer.startswith(_MESSAGE, self._at):
@@ -81,20 +82,20 @@ class Parser:
         try:
             found = _parse(self._buffer, self._at)
         except (ValueError, RecursionError) as error:
-            # Something else stands where a number should, or arrays in arrays without an end.
-            raise NotRedis(self._buffer[self._at : self._at + 40]) from error
+            # Something other than a number where one belongs, or arrays nested too deeply.
+            raise RespError(self._buffer[self._at : self._at + 40]) from error
         if found is None:
-            return MORE
+            return NEED_MORE
         value, self._at = found
         return value
 
     def _message(self) -> Push | None:
-        """Return a message of a channel at one stroke: somebody waits just for that."""
+        """Return a channel message in one step, for speed; None if it needs the full parser."""
         head, _, rest = self._buffer[self._at + len(_MESSAGE) :].partition(b"\r\n")
         channel, _, rest = rest.partition(b"\r\n$")
         size, _, rest = rest.partition(b"\r\n")
         if not size.isdigit() or not head.isdigit() or int(head) != len(channel):
-            return None  # not whole yet, or not so simple
+            return None  # incomplete, or not of this simple form
         end = int(size)
         if rest[end : end + 2] != b"\r\n":
             return None
@@ -110,7 +111,7 @@ def _parse(buffer: bytes, at: int) -> tuple[Any, int] | None:
     kind = buffer[at : at + 1]
     if end < 0:
         if kind and kind not in _KINDS:
-            raise NotRedis(buffer[at : at + 40])
+            raise RespError(buffer[at : at + 40])
         return None
     line, after = buffer[at + 1 : end], end + 2
     read = _LINES.get(kind)
@@ -120,13 +121,13 @@ def _parse(buffer: bytes, at: int) -> tuple[Any, int] | None:
         return _blob(kind, int(line), buffer, after)
     if kind in _AGGREGATES:
         return _aggregate(kind, int(line), buffer, after)
-    raise NotRedis(kind + line[:40])
+    raise RespError(kind + line[:40])
 
 
 _LINES: dict[bytes, Callable[[bytes], Any]] = {
     b":": int,
     b"+": bytes,
-    b"-": lambda line: Refusal(line.decode(errors="replace")),
+    b"-": lambda line: ErrorReply(line.decode(errors="replace")),
     b"_": lambda _: None,
     b"#": lambda line: line == b"t",
     b",": float,
@@ -145,7 +146,7 @@ def _blob(kind: bytes, size: int, buffer: bytes, at: int) -> tuple[Any, int] | N
         return None
     data = buffer[at:end]
     if kind == b"!":
-        return Refusal(data.decode(errors="replace")), end + 2
+        return ErrorReply(data.decode(errors="replace")), end + 2
     return data[4:] if kind == b"=" else data, end + 2
 
 
@@ -154,7 +155,7 @@ def _aggregate(kind: bytes, count: int, buffer: bytes, at: int) -> tuple[Any, in
         return None, at
     items: list[Any] = []
     for _ in range(2 * count if kind in b"%|" else count):
-        # What most of them are made of, without a call for each.
+        # The most common items, without a call for each.
         end, part = buffer.find(b"\r\n", at), buffer[at : at + 1]
         if part == b":" and end > 0:
             items.append(int(buffer[at + 1 : end]))
@@ -171,7 +172,7 @@ def _aggregate(kind: bytes, count: int, buffer: bytes, at: int) -> tuple[Any, in
             return None
         items.append(found[0])
         at = found[1]
-    if kind == b"|":  # attributes go before the reply they speak of; nobody here reads them
+    if kind == b"|":  # attributes precede the reply they describe; we ignore them
         return _parse(buffer, at)
     if kind == b"%":
         return dict(zip(items[::2], items[1::2], strict=True)), at

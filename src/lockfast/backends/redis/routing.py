@@ -1,8 +1,8 @@
-"""Which node of a cluster a request belongs to, and what an answer says about it; pure.
+"""Which cluster node a request goes to, and what its reply says about that. No I/O.
 
-Only what a node did *not* do is asked again here: it pointed elsewhere, or it refused. A
-request whose reply was lost may have been carried out, and that is not for the wire to
-repeat: a release that worked would be answered as if the lock had been lost.
+A request is sent again here only if the node did *not* carry it out, but redirected or refused it.
+A request whose reply was lost may have been carried out. The transport must not repeat it, because
+a release that worked would then be answered as if the lock had been lost.
 """
 
 from __future__ import annotations
@@ -11,69 +11,65 @@ import re
 from binascii import crc_hqx
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lockfast.backends.redis import requests
 from lockfast.backends.redis.durability import is_confirmation
-from lockfast.backends.redis.resp import Refusal, Reply, packed
+from lockfast.backends.redis.resp import ErrorReply, Reply, packed
+from lockfast.core.descriptor import Endpoint
 from lockfast.errors import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lockfast.backends.redis.cluster.maps import SlotMap
+    from lockfast.backends.redis.cluster_map import SlotMap
 
 SLOTS = 16384
 
 ASKING = packed(b"ASKING")
 
-PASSING = frozenset({"CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"})
-"""Refusals that pass: a failover, a slot on its way to another node, a node that starts."""
+TRANSIENT_ERRORS = frozenset({"CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"})
+"""Temporary refusals: during a failover, while a slot moves to another node, while a node starts.
+"""
 
-OUTDATING = PASSING - {"TRYAGAIN"}
-"""Refusals that another map could explain: the node was replaced, removed, or cut off from its
-peers, and learns of that last or never. Not a slot on its way: that one is where it should be."""
+OUTDATING = TRANSIENT_ERRORS - {"TRYAGAIN"}
+"""Refusals that an outdated map could explain, because the node was replaced, removed, or cut off
+from its peers, and learns of that last or never. TRYAGAIN is not among them, because the slot is
+still where the map says."""
 
-TOGETHER = 500
-"""As many requests go to a server in one write."""
+ROUTED_BATCH = 500
+"""Requests sent to a server in one write."""
 
-HOPS = 8
-"""As often a request follows at once where it is pointed to; after that it pauses."""
+REDIRECTS_MAX = 8
+"""Number of redirections that a request follows before it has to pause."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
-"""Between two attempts; a slot is moved in milliseconds, a failover takes seconds."""
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.01, 0.25
+"""Shortest and longest pause between two attempts; a slot is moved in milliseconds, a failover
+takes seconds."""
 
-FRESH = 0.1
-"""A map that was asked for so lately is not asked for again, whatever speaks against it."""
+MAP_FRESH_SECONDS = 0.1
+"""A map that was requested this recently is not requested again, whatever contradicts it."""
 
-SHARE, LEAST = 3, 0.1
-"""One attempt to connect takes this part of the time that is left, at least so many seconds."""
-
-
-class Endpoint(NamedTuple):
-    """Where a node listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+ATTEMPT_SHARE, ATTEMPT_MIN_SECONDS = 3, 0.1
+"""One attempt to connect gets the remaining time divided by the first number, but at least the
+second one in seconds."""
 
 
 Remap = Callable[[Endpoint], Endpoint]
-"""Where a node is reached that calls itself so: behind a NAT, in a container."""
+"""Maps the address that a node announces to the one that reaches it, behind a NAT or in a
+container."""
 
 
-def is_passing(reply: Reply) -> bool:
-    """Whether the server refused for a reason that another master, or a moment, may cure."""
-    return isinstance(reply, Refusal) and reply.code in PASSING
+def is_transient(reply: Reply) -> bool:
+    """Whether the server refused for a reason that another master, or time, may cure."""
+    return isinstance(reply, ErrorReply) and reply.code in TRANSIENT_ERRORS
 
 
 # -- slots -----------------------------------------------------------------------------
 
 
 def slot_of_key(key: bytes) -> int:
-    """Return the slot of a key: of what stands in its first braces, if anything does."""
+    """Return the slot of a key, computed from the text in its first braces if there is any."""
     start = key.find(b"{")
     if start >= 0:
         end = key.find(b"}", start + 1)
@@ -83,9 +79,9 @@ def slot_of_key(key: bytes) -> int:
 
 
 def slot_of(request: bytes) -> int | None:
-    """Return the slot of a call of one of our scripts; None for what belongs to no key.
+    """Return the slot of a call of one of our scripts; None for a request without a key.
 
-    The first key begins where the count of keys ends; all keys of a call share its slot.
+    The first key follows the count of keys; all keys of a call share its slot.
     """
     found = _FIRST_KEY.match(request)
     if found is None:
@@ -108,11 +104,11 @@ class RoutedRequest:
     request: bytes
     slot: int | None
     node: Endpoint | None = None
-    """Where it was pointed to; None: wherever the map says."""
+    """The node to which a reply redirected the request; None if the map decides."""
     before: tuple[bytes, ...] = ()
-    """What has to be said right before it."""
+    """Requests to send right before it."""
     after: tuple[bytes, ...] = ()
-    """What belongs right behind it, on the same connection: a confirmation."""
+    """Requests to send right after it, on the same connection: a confirmation."""
     confirmations: list[Reply] = field(default_factory=list)
     outcome: Reply | LockError = None
     is_over: bool = False
@@ -124,19 +120,20 @@ class RoutedRequest:
         """Return the request, with its slot."""
         return cls(request, slot_of(request))
 
-    def hear(self, replies: Sequence[Reply], *, asked: Endpoint, remap: Remap) -> bool:
-        """Take the answers to what was sent: it is over, or goes on elsewhere or later.
+    def deliver(self, replies: Sequence[Reply], *, asked: Endpoint, remap: Remap) -> bool:
+        """Record the replies, which end the request or make it continue elsewhere or later.
 
-        Returns whether the node is one to doubt: it did not answer, or refused as it would
-        if it no longer were the one to ask.
+        Returns whether to suspect the node, because it did not reply or because it refused in a way
+        that suggests that it no longer serves the slot.
         """
         was_asking = ASKING in self.before
         prelude, reply = replies[: len(self.before)], replies[len(self.before)]
         self.confirmations = list(replies[len(self.before) + 1 :])
-        # A script that could not be loaded is the answer, and not that it is still missing.
-        reply = next((one for one in prelude if isinstance(one, Refusal)), reply)
+        # If the script could not be loaded, that error is the outcome, not that the script is
+        # missing.
+        reply = next((one for one in prelude if isinstance(one, ErrorReply)), reply)
         self.outcome, self.node, self.before, self.must_pause = reply, None, (), False
-        code = reply.code if isinstance(reply, Refusal) else None
+        code = reply.code if isinstance(reply, ErrorReply) else None
         if code == "NOSCRIPT":
             self.node = asked
             self.before = (requests.load_for(self.request), *((ASKING,) if was_asking else ()))
@@ -147,42 +144,46 @@ class RoutedRequest:
                 self.is_over = True
                 return True
             if pointed.host == "?":
-                # A node without a name: another node's map may have its address.
+                # The redirection does not name the node; another node's map may have its address.
                 self.hops += 1
                 self.must_pause = True
                 return True
             self.node, self.before = remap(pointed), ((ASKING,) if code == "ASK" else ())
-        elif code not in PASSING:
+        elif code not in TRANSIENT_ERRORS:
             self.is_over = True
             return isinstance(reply, OutcomeUnknown)
         self.hops += 1
-        self.must_pause = code in PASSING or self.hops % HOPS == 0
+        self.must_pause = code in TRANSIENT_ERRORS or self.hops % REDIRECTS_MAX == 0
         return code in OUTDATING
 
     def requests(self) -> tuple[bytes, ...]:
-        """Return all that is sent for it, in this order and with nothing in between."""
+        """Return everything to send for this request, in this order and with nothing in between."""
         return (*self.before, self.request, *self.after)
 
     def outcomes(self) -> list[Reply]:
-        """Return its outcome, and those of what belongs behind it."""
+        """Return the outcomes of the request and of its confirmations."""
         missing = len(self.after) - len(self.confirmations)
         return [self.outcome, *self.confirmations, *([self.outcome] * missing)]
 
     def fail(self, error: LockError) -> None:
-        """Take an error: nothing was sent. An outage may pass; what else is wrong does not."""
+        """Record why nothing was sent; an outage may pass, any other error is final."""
         self.outcome, self.node, self.before = error, None, ()
         self.must_pause, self.is_over = True, not isinstance(error, BackendUnavailable)
 
     def give_up(self, *, where: str) -> None:
-        """Take it that the time is up; an answer that only points elsewhere is none."""
-        if isinstance(self.outcome, Refusal) and self.outcome.code in ("MOVED", "ASK", "NOSCRIPT"):
+        """Record that the time is up; a reply that only redirects is not an outcome."""
+        if isinstance(self.outcome, ErrorReply) and self.outcome.code in (
+            "MOVED",
+            "ASK",
+            "NOSCRIPT",
+        ):
             self.outcome = BackendUnavailable(
                 f"{where}: the nodes do not agree on who serves the slot ({self.outcome.text})"
             )
 
 
 def _pointed_to(text: str, asked: Endpoint) -> Endpoint | None:
-    """Return where the refusal points; None if these are not the words of a cluster's node."""
+    """Return where a redirection points; None if the text is not a valid one."""
     found = _POINTER.fullmatch(text)
     return None if found is None else Endpoint(found[1] or asked.host, int(found[2]))
 
@@ -191,7 +192,7 @@ _POINTER = re.compile(r"(?:MOVED|ASK) \d+ (.*):(\d{1,5})")
 
 
 def routes_of(requests: Iterable[bytes]) -> list[RoutedRequest]:
-    """Return where some requests go; a confirmation goes with the one before it."""
+    """Return the routes of some requests; a confirmation goes with the request before it."""
     found: list[RoutedRequest] = []
     for request in requests:
         if found and is_confirmation(request):
@@ -204,7 +205,7 @@ def routes_of(requests: Iterable[bytes]) -> list[RoutedRequest]:
 def by_node(
     routes: Iterable[RoutedRequest], slots: SlotMap | None
 ) -> dict[Endpoint | None, list[RoutedRequest]]:
-    """Return the routed requests of each node; of None, if nobody is known to serve their slots."""
+    """Return the routed requests by node; the key None is for slots without a known owner."""
     groups: dict[Endpoint | None, list[RoutedRequest]] = {}
     for one in routes:
         node = one.node
@@ -217,18 +218,19 @@ def by_node(
 def batches(
     routes: Iterable[RoutedRequest], slots: SlotMap | None
 ) -> list[tuple[Endpoint | None, list[RoutedRequest]]]:
-    """Return the routed requests of each node, as many at a time as go in one write."""
+    """Return the routed requests of each node, in batches of one write each."""
     return [
-        (node, group[i : i + TOGETHER])
+        (node, group[i : i + ROUTED_BATCH])
         for node, group in by_node(routes, slots).items()
-        for i in range(0, len(group), TOGETHER)
+        for i in range(0, len(group), ROUTED_BATCH)
     ]
 
 
 def learn(routes: Iterable[RoutedRequest], slots: SlotMap) -> bool:
-    """Correct the map by what the requests have met: a slot that has moved, not one on its way.
+    """Correct the map for slots that redirections report as moved, not for those still moving.
 
-    Returns whether there was such a slot. It seldom moves alone, so the map is asked for again.
+    Returns whether any slot has moved. Slots seldom move one at a time, so the map is then
+    requested again.
     """
     moved = [one for one in routes if one.node is not None and not one.before]
     for one in moved:
@@ -238,5 +240,5 @@ def learn(routes: Iterable[RoutedRequest], slots: SlotMap) -> bool:
 
 
 def attempt_until(*, now: float, deadline: float) -> float:
-    """Return when one attempt to connect is given up: another node may be quicker to answer."""
-    return min(deadline, now + max(LEAST, (deadline - now) / SHARE))
+    """Return when to give up one attempt to connect, so that time is left to try another node."""
+    return min(deadline, now + max(ATTEMPT_MIN_SECONDS, (deadline - now) / ATTEMPT_SHARE))

@@ -1,36 +1,41 @@
-"""One of the nodes, as a client knows it; both flavours write here what they learn of it."""
+"""One node, as a client knows it; both flavours record here what they learn about it."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockfast.core.quorum import Standing
-from lockfast.errors import BackendUnavailable, ConfigurationError
+from lockfast.backends.redis import errors
+from lockfast.backends.redis.requests import SECOND
+from lockfast.backends.redis.resp import ErrorReply, Reply, packed
+from lockfast.backends.redlock.requests import Scripts
+from lockfast.core.quorum import NodeVote, majority
+from lockfast.errors import BackendUnavailable, ConfigurationError, LockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
-    from lockfast.backends.redlock.requests import Question, Scripts
-    from lockfast.errors import LockError
+    from lockfast.backends.redlock.requests import NodeRequest, NodeRequests
 
-ERRANDS = 256
-"""As many withdrawals are kept for a node that cannot be told; the rest ends by its ttl."""
+DEFERRED_MAX = 256
+"""Maximum number of requests kept for a node that cannot be reached; if one is dropped, its hold
+there ends with its ttl."""
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """What a node must still be told, as long as it could matter."""
+class DeferredRequest:
+    """A request that a node must still receive, until it can no longer matter."""
 
-    question: Question
+    question: NodeRequest
     until: float
 
 
-class Misfit(ConfigurationError):
-    """The node was set up on other terms, and must not be asked along with the others.
+class NodeMismatch(ConfigurationError):
+    """The node was set up on other terms, and must not be used along with the others.
 
-    `of_nodes` is the number of nodes by its terms; 0 if it must not be named at all.
+    `of_nodes` is the number of nodes in its terms; 0 if it must not be listed at all.
     """
 
     def __init__(self, why: str, *, of_nodes: int) -> None:
@@ -39,11 +44,11 @@ class Misfit(ConfigurationError):
 
 
 class NotEnrolled(BackendUnavailable):
-    """The node can be reached, and no client that may has enrolled it yet: it has no locks."""
+    """The node is reachable but has no locks, because no client could enrol it yet."""
 
 
 class Node:
-    """What is known of one node."""
+    """What is known about one node."""
 
     def __init__(self, number: int, where: str) -> None:
         self.number = number
@@ -53,44 +58,44 @@ class Node:
         self.origin = ""
         self.counts = False
         self.scripts: Scripts | None = None
-        """Of the birth that it is known by; None while it must be greeted (again)."""
+        """The scripts of its known birth; None while it needs a handshake."""
         self.is_slow = False
-        """Whether an answer is overdue; any byte from it clears the mark."""
+        """Whether a reply is overdue; any byte from the node clears the mark."""
         self.trouble: LockError | None = None
-        """Why it cannot be asked, when it last was tried."""
+        """Why the node could not be used at the last attempt."""
         self.lacks_terms = False
-        """Whether some of the terms on which clients have to agree are missing there."""
+        """Whether it lacks some of the terms on which clients have to agree."""
         self.counts_in: float | None = None
-        """How long it does not count yet, as it was last told."""
+        """Seconds until it counts, as last learned."""
         self.asked_at: float = float("-inf")
-        """When it was last sent something."""
-        self._errands: deque[Errand] = deque(maxlen=ERRANDS)
+        """When it was last sent a request."""
+        self._deferred_requests: deque[DeferredRequest] = deque(maxlen=DEFERRED_MAX)
 
     @property
     def birth(self) -> str:
-        """By what it is known; empty while it is not."""
+        """Its known birth; empty while there is none."""
         return "" if self.scripts is None else self.scripts.birth
 
-    def silence(self) -> Standing:
-        """Return how it stands while it has not answered."""
-        return Standing.OVERDUE if self.is_slow else Standing.WAITING
+    def silence(self) -> NodeVote:
+        """Return its vote while it has not replied."""
+        return NodeVote.OVERDUE if self.is_slow else NodeVote.WAITING
 
-    def owe(self, question: Question, *, now: float, owed_for: float) -> None:
-        """Keep what it could not be told; not if nothing was sent to it that could still matter."""
-        if now - self.asked_at < owed_for:
-            self._errands.append(Errand(question, now + owed_for))
+    def defer(self, question: NodeRequest, *, now: float, matters_for: float) -> None:
+        """Keep a request for later, if an earlier request to the node could still matter."""
+        if now - self.asked_at < matters_for:
+            self._deferred_requests.append(DeferredRequest(question, now + matters_for))
 
-    def keep(self, errands: Iterable[Errand]) -> None:
-        """Keep what it was told, and may not have heard."""
-        self._errands.extend(errands)
+    def keep(self, deferred: Iterable[DeferredRequest]) -> None:
+        """Keep requests that were sent and may not have arrived."""
+        self._deferred_requests.extend(deferred)
 
-    def errands(self, now: float) -> list[Errand]:
-        """Take what it must still be told."""
+    def deferred(self, now: float) -> list[DeferredRequest]:
+        """Take the requests that it must still receive."""
         found = []
-        # One by one: another thread may bring some meanwhile, or take them too.
-        while self._errands:
+        # Take one at a time, because another thread may add or take some meanwhile.
+        while self._deferred_requests:
             try:
-                one = self._errands.popleft()
+                one = self._deferred_requests.popleft()
             except IndexError:
                 break
             if one.until > now:
@@ -98,14 +103,147 @@ class Node:
         return found
 
     @property
-    def has_errands(self) -> bool:
-        """Whether there is something that it must be told."""
-        return bool(self._errands)
+    def has_deferred(self) -> bool:
+        """Whether there are requests that it must still receive."""
+        return bool(self._deferred_requests)
 
 
 def first_of(nodes: Sequence[Node]) -> int | None:
-    """Return the node that those ask first who were refused; the same for all who can."""
+    """Return the node that claims ask first after a refusal; clients that reach it agree on it."""
     for node in nodes:
         if node.counts and node.scripts is not None and not node.is_slow and not node.trouble:
             return node.number
     return None
+
+
+LOOK, RENEW_BIRTH, SET_TERMS = 0, 1, 2
+"""What a handshake may write; see enrol.lua."""
+
+
+# The handshake, which learns which process a node is, and whether it may have forgotten something.
+#
+# A process is known by its `run_id`, which no restart keeps. The data on its disk may be older than
+# what it granted, so each new process begins as one that does not count. These steps send nothing
+# themselves; they yield requests, and are sent the replies.
+#
+# A node that has no terms yet gets those of the client that enrols it, and refuses every client
+# with other terms from then on. So a client writes nothing before it requests a lock, and a client
+# that only inspects enrols no node. A client sets its terms only if more of the nodes have these
+# terms than others, or if none has any.
+
+
+@dataclass(slots=True)
+class NodeTerms:
+    """The terms on which all clients of the same nodes have to agree."""
+
+    questions: NodeRequests
+    max_ttl: float
+    durable: bool
+    has_asked_for_a_lock: bool = False
+
+    @property
+    def undo(self) -> str:
+        """How to remove terms that were set by mistake."""
+        return (
+            "correct this client or, if the node was set up by mistake, stop the clients that did "
+            f"so and run DEL {self.questions.node_key} there: it counts again after max_ttl"
+        )
+
+
+def may_write(node: Node, nodes: Sequence[Node], terms: NodeTerms) -> int:
+    """Return what a handshake with the node may write, given what is known about the others."""
+    if not terms.has_asked_for_a_lock:
+        return LOOK
+    others = [one for one in nodes if one is not node]
+    without = sum(one.lacks_terms or isinstance(one.trouble, NotEnrolled) for one in others)
+    agreeing = sum(one.scripts is not None and not one.lacks_terms for one in others)
+    misfits = sum(isinstance(one.trouble, NodeMismatch) for one in others)
+    is_enough = 1 + without + agreeing + misfits >= majority(len(nodes))
+    is_accepted = agreeing > misfits or agreeing == misfits == 0
+    return SET_TERMS if is_enough and is_accepted else RENEW_BIRTH
+
+
+def handshake(
+    node: Node, others: Sequence[Node], terms: NodeTerms
+) -> Generator[list[bytes], list[Reply], None]:
+    """Identify the node on a new connection, or again after it forgot its birth."""
+    [info] = _accepted((yield [packed(b"INFO", b"server")]), node)
+    facts = dict(
+        line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line
+    )
+    run_id = facts.get("run_id", "")
+    # Set this before the check, so that of two concurrent handshakes one sees the other.
+    node.run_id = run_id
+    for other in others:
+        is_there = other is not node and other.trouble is None
+        if is_there and run_id and other.run_id == run_id:
+            node.run_id = ""
+            raise _mismatch(
+                node,
+                f"{other.where} and {node.where} are one server (run_id {run_id[:8]}…): each node "
+                "has to be a server of its own, or a majority of them proves nothing",
+                of_nodes=0,
+            )
+    enrolling = terms.questions.enrol(
+        run_id,
+        os.urandom(8).hex(),
+        max_ttl=terms.max_ttl,
+        durable=terms.durable,
+        nodes=len(others),
+        may_write=may_write(node, others, terms),
+    )
+    _, known = _accepted((yield enrolling), node)
+    birth, counts, max_ttl, origin, number, durable, lacks_terms = known
+    if number != len(others):
+        raise _mismatch(
+            node,
+            f"{node.where} is one of {number} nodes, and this client names {len(others)}: their "
+            "majorities need not share a node, so two clients could hold the same lock; "
+            f"{terms.undo}",
+            of_nodes=number,
+        )
+    if max_ttl != round(terms.max_ttl * SECOND):
+        raise _mismatch(
+            node,
+            f"{node.where} was set up with max_ttl={max_ttl / SECOND:g}, and this client says "
+            f"max_ttl={terms.max_ttl:g}: all clients of these nodes need the same; {terms.undo}",
+            of_nodes=number,
+        )
+    if durable != int(terms.durable):
+        raise _mismatch(
+            node,
+            f"{node.where} was set up with durable={bool(durable)}, and this client says "
+            f"durable={terms.durable}: all clients of these nodes need the same, or one would "
+            f"count a restarted node that the others do not trust; {terms.undo}",
+            of_nodes=number,
+        )
+    node.lacks_terms, node.origin, node.is_slow = bool(lacks_terms), origin.decode(), False
+    if not birth:
+        node.scripts, node.counts = None, False
+        node.trouble = NotEnrolled(
+            f"{node.where} {'was restarted' if node.origin == 'again' else 'is not in use yet'}: "
+            "it counts after max_ttl, once a client asks for a lock"
+        )
+        return
+    scripts = node.scripts
+    if scripts is None or scripts.birth != birth.decode():
+        scripts = Scripts(birth.decode())
+        _accepted((yield scripts.loading), node)
+    node.scripts = scripts
+    node.counts, node.uptime = bool(counts), float(facts.get("uptime_in_seconds", 0))
+    node.trouble = None
+
+
+def _mismatch(node: Node, why: str, *, of_nodes: int) -> NodeMismatch:
+    # Stop using it on existing connections, too.
+    node.scripts, node.counts = None, False
+    return NodeMismatch(why, of_nodes=of_nodes)
+
+
+def _accepted(replies: Sequence[Reply], node: Node) -> Sequence[Reply]:
+    for one in replies:
+        if isinstance(one, ErrorReply):
+            raise errors.refused(one, where=node.where)
+        if isinstance(one, LockError):
+            raise one
+    return replies

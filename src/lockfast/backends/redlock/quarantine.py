@@ -1,9 +1,9 @@
-"""When a node that may have forgotten something counts again; pure.
+"""When a node that may have forgotten something counts again. No I/O.
 
-Two things could go wrong. A lock that it granted may still be held: so as much time passes as the
-longest lease lasts, by the clocks of other nodes, since the clock of a node that was restarted
-proves nothing. And a token that it gave may be given again: so it is taught the largest that
-those know of whom one was in every majority.
+Two things could go wrong. First, a lock that the node granted may still be held. So we wait as long
+as the longest lease lasts, by the clocks of other nodes, since the clock of a restarted node proves
+nothing. Second, a token that the node granted may be granted again. So the node is given the
+largest token known to a set of nodes that overlaps every majority.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.redis.requests import SECOND
-from lockfast.core.quorum import enough_to_end, majority
-from lockfast.core.trust import DRIFT_RATIO
+from lockfast.core.quorum import majority, nodes_to_end
+from lockfast.core.renewal import CLOCK_DRIFT_FRACTION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What one node says: for how long it has known of the birth, and its largest token."""
+    """One node's report: for how long it has known of the birth, and its largest token."""
 
     counts: bool
     known_for: float
@@ -32,14 +32,14 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """In how many seconds the node may count, and what it must be taught; now if that is 0."""
+    """Seconds until the node may count (0 means now), and the token that it must know then."""
 
     left: float
     least: int
 
 
 def witness(reply: Sequence[Any]) -> Witness:
-    """Read what a node answered."""
+    """Read a node's reply."""
     _, counts, known_for, ceiling, _ = reply
     return Witness(bool(counts), known_for / SECOND, ceiling)
 
@@ -47,11 +47,12 @@ def witness(reply: Sequence[Any]) -> Witness:
 def admission(
     number: int, witnesses: Mapping[int, Witness], *, nodes: int, max_ttl: float
 ) -> Admission | None:
-    """Return when that node counts again; None where too few were heard to tell.
+    """Return when node `number` counts again; None if too few nodes replied.
 
-    While fewer than a majority of the nodes forgot, only those that count can teach: of each
-    majority that gave a token one remembers it. Where a majority has forgotten, as when all nodes
-    are new, nobody can, and the clock has to do.
+    While fewer than a majority of the nodes have forgotten, only nodes that count may supply the
+    largest token, because of each majority that granted a token, one such node remembers it. If a
+    majority has forgotten, as when all nodes are new, no node can supply it, and the clock has to
+    suffice.
     """
     own = witnesses.get(number)
     others = [one for other, one in witnesses.items() if other != number]
@@ -61,20 +62,20 @@ def admission(
     needed = majority(nodes) - 1
     if forgetful < majority(nodes):
         others = [one for one in others if one.counts]
-        needed = min(enough_to_end(nodes), nodes - 1)
+        needed = min(nodes_to_end(nodes), nodes - 1)
     if len(others) < needed:
         return None
     longest = sorted((one.known_for for one in others), reverse=True)[:needed]
     known_for = min([own.known_for, *longest])
-    left = max_ttl * (1 + DRIFT_RATIO) - known_for
+    left = max_ttl * (1 + CLOCK_DRIFT_FRACTION) - known_for
     return Admission(max(0.0, left), max((one.ceiling for one in others), default=0))
 
 
 def age(nodes: Sequence[Node]) -> float:
-    """Return for how long nodes have been there that nobody has used before, at the least.
+    """Return the shortest uptime of the nodes if they were never used before, otherwise 0.
 
-    Only where none of those that were greeted counts, or remembers that it did: then whoever
-    held something on them did so before they were started.
+    They were never used if no node that completed the handshake counts, or remembers that it did.
+    Then any hold on them dates from before they were started.
     """
     greeted = [one for one in nodes if one.scripts is not None]
     if not are_new(nodes) or len(greeted) < majority(len(nodes)):
@@ -83,5 +84,5 @@ def age(nodes: Sequence[Node]) -> float:
 
 
 def are_new(nodes: Sequence[Node]) -> bool:
-    """Whether none of those that were greeted counts, or remembers that it did."""
+    """Whether no node that completed the handshake counts, or remembers that it did."""
     return not any(one.counts or one.origin != "new" for one in nodes if one.scripts is not None)

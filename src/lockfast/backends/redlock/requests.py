@@ -1,7 +1,7 @@
-"""The verbs as questions to every node, and the scripts of one birth of a node.
+"""Requests to every node, and the scripts for one birth of a node.
 
-A question is written once for all of them. Only the name of the script differs: each birth has
-scripts of its own, so that a node which was restarted does not know them, and says so.
+A request is written once for all nodes. Only the name of the script differs, because each birth has
+scripts of its own. A node that was restarted does not know them, and reports that.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockfast.backends.redis.requests import SECOND, Keys, head_of_call
+from lockfast.backends.redis.requests import SECOND, RedisKeys, head_of_call
 from lockfast.backends.redis.resp import packed, packed_arguments
 from lockfast.backends.redis.scripts import Script, script_text
 
@@ -18,16 +18,27 @@ if TYPE_CHECKING:
 
     from lockfast.model import Claim
 
-VERBS = ("acquire", "raise", "renew", "release", "withdraw", "break", "inspect", "witness", "admit")
-KEYS = ("hold", "buried", "waiting")
-"""None is a kind of a single Redis: in one namespace neither touches what the other keeps."""
+NODE_VERBS = (
+    "acquire",
+    "raise",
+    "renew",
+    "release",
+    "withdraw",
+    "break",
+    "inspect",
+    "witness",
+    "admit",
+)
+NODE_KEYS = ("hold", "buried", "waiting")
+"""Kinds of keys that the Redis backend does not have, so that in one namespace neither backend
+touches the other's data."""
 
 EVERY_ATTEMPT = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A call of a script, but for which birth's it is."""
+class NodeRequest:
+    """A call of a script, without the birth that the script belongs to."""
 
     verb: str
     keys: int
@@ -35,7 +46,7 @@ class Question:
     rest: bytes
 
     def to(self, scripts: Scripts) -> bytes:
-        """Return it as one node is asked."""
+        """Return the request for a node with these scripts."""
         return head_of_call(scripts.shas[self.verb], self.keys, self.count) + self.rest
 
 
@@ -44,24 +55,26 @@ class Scripts:
 
     def __init__(self, birth: str) -> None:
         self.birth = birth
-        made = {verb: Script.from_text(source(verb).replace("@birth@", birth)) for verb in VERBS}
+        made = {
+            verb: Script.from_text(source(verb).replace("@birth@", birth)) for verb in NODE_VERBS
+        }
         self.shas: dict[str, bytes] = {verb: one.sha for verb, one in made.items()}
         self.loading: list[bytes] = [
             packed(b"SCRIPT", b"LOAD", one.source) for one in made.values()
         ]
-        """What lets the node know them."""
+        """Requests that load the scripts into the node."""
 
 
 def source(verb: str) -> str:
-    """Return the text of a script, as it is for every birth."""
+    """Return the text of a script, before a birth is filled in."""
     return script_text(f"{__package__}.scripts", verb)
 
 
-class Questions:
-    """The questions in one namespace."""
+class NodeRequests:
+    """The requests in one namespace."""
 
     def __init__(self, namespace: str) -> None:
-        self.names: Keys = Keys(namespace, KEYS)
+        self.names: RedisKeys = RedisKeys(namespace, NODE_KEYS)
         self.node_key: str = f"{namespace}:redlock:node"
         self._node = packed_arguments((self.node_key.encode(),))
         self._seen = packed_arguments((f"{namespace}:redlock:seen".encode(),))
@@ -76,8 +89,8 @@ class Questions:
         inbox: str = "",
         waited: float = 0.0,
         is_led: bool = False,
-    ) -> Question:
-        """Return the question; an empty inbox is not woken."""
+    ) -> NodeRequest:
+        """Return the request; if `inbox` is "", the claim receives no wakeups."""
         return self._about(
             "acquire",
             claim.name,
@@ -92,39 +105,39 @@ class Questions:
             claim.owner,
         )
 
-    def raise_(self, claim: Claim, *, token: int) -> Question:
-        """Return the question."""
+    def raise_(self, claim: Claim, *, token: int) -> NodeRequest:
+        """Return the request that raises the claim's token."""
         return self._about("raise", claim.name, claim.id, token)
 
-    def renew(self, claim: Claim) -> Question:
-        """Return the question."""
+    def renew(self, claim: Claim) -> NodeRequest:
+        """Return the request for a renewal."""
         return self._about("renew", claim.name, claim.id, _us(claim.ttl))
 
-    def release(self, claim: Claim, *, tombstone: bool) -> Question:
-        """Return the question; nothing of this claim is asked for any more."""
+    def release(self, claim: Claim, *, tombstone: bool) -> NodeRequest:
+        """Return the request; its tombstone covers every attempt of the claim."""
         buried = EVERY_ATTEMPT if tombstone else ""
         return self._about("release", claim.name, claim.id, buried)
 
     def withdraw(
         self, claim: Claim, *, tombstone: bool, attempt: int = EVERY_ATTEMPT, inbox: str = ""
-    ) -> Question:
-        """Return the question; a later attempt is left alone."""
+    ) -> NodeRequest:
+        """Return the request, which leaves later attempts of the claim alone."""
         return self._about("withdraw", claim.name, claim.id, attempt, int(tombstone), inbox)
 
-    def break_(self, name: str, claims: Sequence[str]) -> Question:
-        """Return the question for these claims, of which a node has one at most."""
+    def break_(self, name: str, claims: Sequence[str]) -> NodeRequest:
+        """Return the request for these claims, of which a node has at most one."""
         return self._about("break", name, *claims)
 
-    def inspect(self, name: str) -> Question:
-        """Return the question."""
+    def inspect(self, name: str) -> NodeRequest:
+        """Return the request that inspects a name."""
         return self._about("inspect", name)
 
-    def witness(self, birth: str, *, age: float, remember: bool = True) -> Question:
-        """Return the question since when a node knows of a birth."""
+    def witness(self, birth: str, *, age: float, remember: bool = True) -> NodeRequest:
+        """Return the request that asks a node for how long it has known of a birth."""
         return self._about_nodes("witness", birth, _us(age), int(remember))
 
-    def admit(self, least: int) -> Question:
-        """Return the question that lets a node count."""
+    def admit(self, least: int) -> NodeRequest:
+        """Return the request that lets a node count."""
         return self._about_nodes("admit", least)
 
     def enrol(
@@ -137,7 +150,7 @@ class Questions:
         nodes: int,
         may_write: int,
     ) -> list[bytes]:
-        """Return the requests by which a process is known, or gets known by that birth."""
+        """Return the requests that find the birth of a process, or give it this one."""
         script = self._enrolling
         terms = (_us(max_ttl), int(durable), nodes)
         arguments = [_text(one) for one in (run_id, birth, *terms, may_write)]
@@ -145,13 +158,13 @@ class Questions:
         call += packed_arguments(arguments)
         return [packed(b"SCRIPT", b"LOAD", script.source), call]
 
-    def _about(self, verb: str, name: str, *arguments: object) -> Question:
+    def _about(self, verb: str, name: str, *arguments: object) -> NodeRequest:
         rest = self.names.of(name) + self._node + packed_arguments(map(_text, arguments))
-        return Question(verb, len(KEYS) + 1, len(arguments), rest)
+        return NodeRequest(verb, len(NODE_KEYS) + 1, len(arguments), rest)
 
-    def _about_nodes(self, verb: str, *arguments: object) -> Question:
+    def _about_nodes(self, verb: str, *arguments: object) -> NodeRequest:
         rest = self._seen + self._node + packed_arguments(map(_text, arguments))
-        return Question(verb, 2, len(arguments), rest)
+        return NodeRequest(verb, 2, len(arguments), rest)
 
 
 def _text(argument: object) -> bytes:

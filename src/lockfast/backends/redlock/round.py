@@ -1,39 +1,39 @@
-"""One question to several nodes at once, and what has been answered by now; no I/O.
+"""One request to several nodes at once, and the replies so far. No I/O.
 
-Whoever asks stops listening as soon as enough is known. What comes later is read and dropped, but
-any byte from a node that was overdue says that it is there again.
+The caller stops listening as soon as enough is known. Later replies are read and dropped, but any
+byte from an overdue node shows that it is back.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockfast.backends.redis.resp import Refusal, Reply
-from lockfast.backends.redlock.answers import is_answer
-from lockfast.backends.redlock.node import Errand
-from lockfast.backends.wires.parsing import Misread
-from lockfast.core.quorum import NODE_TIMEOUT, Standing, majority
+from lockfast.backends.network.codec import Misread
+from lockfast.backends.redis.resp import ErrorReply, Reply
+from lockfast.backends.redlock.node import DeferredRequest
+from lockfast.backends.redlock.replies import is_answer
+from lockfast.core.quorum import NODE_TIMEOUT_SECONDS, NodeVote, majority
 from lockfast.errors import BackendMisbehaved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from lockfast.backends.redlock.node import Node
-    from lockfast.backends.redlock.requests import Question, Scripts
+    from lockfast.backends.redlock.requests import NodeRequest, Scripts
     from lockfast.errors import LockError
 
-FORGOTTEN = [-1]
-"""What a node answers that was flushed: it does not know the birth by which it was asked."""
+FORGOTTEN_REPLY = [-1]
+"""The reply of a node that was flushed and therefore does not know the birth in the request."""
 
-GRACE = NODE_TIMEOUT
-"""Those who are slower than this are not waited for where a majority will do."""
+GRACE_SECONDS = NODE_TIMEOUT_SECONDS
+"""How long to wait for slower nodes, in seconds, where a majority is enough."""
 
-PATIENCE = 2.0
-"""A connection on which nothing was answered for so long is given up."""
+REPLY_TIMEOUT_SECONDS = 2.0
+"""A connection without any reply for this many seconds is given up."""
 
 
 class Round:
-    """What each node has said; `replies` of a node is None until it has."""
+    """The replies of each node; its entry in `replies` is None until it has replied."""
 
     __slots__ = (
         "_decide",
@@ -57,26 +57,27 @@ class Round:
         self.nodes: Sequence[Node] = nodes
         self.replies: list[list[Reply] | LockError | None] = [None] * len(nodes)
         self.answers: dict[int, list[Reply]] = {}
-        """The replies of those nodes that did what they were asked."""
+        """The replies of the nodes that carried out the request."""
         self.asked: list[bool] = [False] * len(nodes)
         self.asked_by: list[Scripts | None] = [None] * len(nodes)
-        """Of which birth the scripts were that each was asked for."""
+        """The scripts, and so the birth, that each node's request was for."""
         self.error: Exception | None = None
-        """Why it could not be decided: a defect of ours, which whoever asks has to hear of."""
+        """The exception that prevented a decision; it is a bug of ours, which the caller has to
+        see."""
         self.is_decided: bool = False
         self.is_hurried: bool = False
-        """Whether those who have not answered by now need not be waited for."""
+        """Whether to stop waiting for nodes that have not replied by now."""
         self._decide = decide
         self._when_decided = when_decided
 
-    def hear(self, number: int, replies: list[Reply] | LockError) -> None:
-        """Take what a node replied to everything, or why it did not; what comes late is dropped."""
+    def deliver(self, number: int, replies: list[Reply] | LockError) -> None:
+        """Record all replies of a node, or why there are none; late ones are dropped."""
         if not self.is_decided:
             self.put(number, replies)
             self.look()
 
     def put(self, number: int, replies: list[Reply] | LockError | None) -> None:
-        """Know what a node replied, in this round or in another that belongs to it."""
+        """Record the replies of a node, from this round or from another for the same request."""
         self.replies[number] = replies
         if replies.__class__ is list and not _is_strange(replies):
             self.answers[number] = replies
@@ -84,7 +85,7 @@ class Round:
             self.answers.pop(number, None)
 
     def look(self) -> None:
-        """See whether enough is known."""
+        """Check whether enough is known."""
         if not self.is_decided and self._is_enough():
             self.is_decided = True
             if self._when_decided is not None:
@@ -94,58 +95,60 @@ class Round:
         try:
             return self._decide(self)
         except Exception as error:  # noqa: BLE001 - it is raised where the outcome is asked for
-            # Here it would break the connection on which an answer came, and nobody would hear it.
+            # Raised here, it would break the connection that brought the reply, and no caller would
+            # see it.
             self.error = error
             return True
 
     def outcome(self) -> Round:
-        """Return itself, or raise why it could not be decided."""
+        """Return the round, or raise the error that prevented a decision."""
         if self.error is not None:
             raise self.error
         return self
 
     def hurry(self) -> None:
-        """Know that a majority will do, where it would be better to hear all."""
+        """Settle for a majority from now on, where all replies would be better."""
         self.is_hurried = True
         self.look()
 
-    def remark(self) -> None:
-        """Know that who was asked and has not answered by now is overdue."""
+    def mark_overdue(self) -> None:
+        """Mark nodes that were asked and have not replied by now as overdue."""
         for node, reply, was_asked in zip(self.nodes, self.replies, self.asked, strict=True):
             if reply is None and was_asked:
                 node.is_slow = True
         self.look()
 
     def end(self) -> None:
-        """Know that the time is up."""
-        self.remark()
+        """End the round because the time is up."""
+        self.mark_overdue()
         self.is_decided = True
         if self._when_decided is not None:
             self._when_decided()
 
-    def standings(self, read: Callable[[list[Reply]], Standing]) -> list[Standing]:
-        """Return how each node stands, by what its replies mean."""
+    def standings(self, read: Callable[[list[Reply]], NodeVote]) -> list[NodeVote]:
+        """Return the vote of each node, as `read` finds it in the replies."""
         answers = self.answers
         return [
             read(answers[i])
             if i in answers
-            else Standing.UNREACHABLE
+            else NodeVote.UNREACHABLE
             if self.replies[i] is not None
             else node.silence()
             for i, node in enumerate(self.nodes)
         ]
 
     def is_over(self) -> bool:
-        """Whether everybody who was asked has answered."""
+        """Whether every node that was asked has replied."""
         return not any(
             reply is None and was_asked
             for reply, was_asked in zip(self.replies, self.asked, strict=True)
         )
 
     def is_heard(self, among: Collection[int] | None = None) -> bool:
-        """Whether all have answered, but for those that are overdue; soon a majority will do.
+        """Whether all nodes but the overdue ones have replied; once hurried, a majority is enough.
 
-        Where only some of the nodes are meant, each of them.
+        With `among`, only the replies of those nodes matter, and once hurried, none of them has to
+        reply.
         """
         if self.is_hurried and (
             among is not None or len(self.answers) >= majority(len(self.nodes))
@@ -157,14 +160,14 @@ class Round:
         )
 
     def each_reply(self) -> list[list[Reply] | None]:
-        """Return what each node replied, refusals too; None of one that did not, or forgot us."""
+        """Return each node's replies, refusals too; None if it did not reply, or forgot us."""
         return [
             replies if isinstance(replies, list) and not any(map(_is_unknown, replies)) else None
             for replies in self.replies
         ]
 
     def strangers(self) -> list[Node]:
-        """Return the nodes that do not know us by the birth we know: they have to be greeted."""
+        """Return the nodes that do not know the birth we used and need a new handshake."""
         if len(self.answers) == len(self.nodes):
             return []
         return [
@@ -174,47 +177,54 @@ class Round:
         ]
 
 
-class Answer:
-    """Takes the replies of one node, one by one; to a connection it is a future.
+class NodeReply:
+    """Collects the replies of one node; a connection uses it as a future.
 
-    What must not be lost is kept for the node where no answer says that it was done, also when
-    the round is over: a release that nobody waits for any more would leave the lock behind.
+    A request that must not be lost is kept for the node if no reply says that it was carried out,
+    even after the round has ended, because a release that nobody waits for any more would leave the
+    lock behind.
     """
 
-    __slots__ = ("_asked", "_node", "_owed_until", "_replies", "_round")
+    __slots__ = ("_asked", "_matters_until", "_node", "_replies", "_round")
 
     def __init__(
-        self, of: Round, node: Node, asked: Sequence[Question], *, owed_until: float = 0.0
+        self, of: Round, node: Node, asked: Sequence[NodeRequest], *, matters_until: float = 0.0
     ) -> None:
         self._round = of
         self._node = node
         self._asked = asked
-        self._owed_until = owed_until
+        self._matters_until = matters_until
         self._replies: list[Reply] = []
 
     def done(self) -> bool:
-        """Whether nobody waits for it: never, each byte is news of its node."""
+        """Return False even if no caller waits, because each reply shows that the node is there."""
         return False
 
     def set_result(self, reply: Reply) -> None:
-        """Take a reply."""
+        """Record a reply."""
         self._node.is_slow = False
         self._replies.append(reply)
         if len(self._replies) == len(self._asked):
-            # In a round that goes on, a node that knows no script of ours is greeted and told anew.
+            # If the round is not decided yet, its caller will repeat the handshake with a node that
+            # does not know our scripts, and then the request. Otherwise no caller does, so the
+            # request is kept.
             if self._round.is_decided and any(map(_is_unknown, self._replies)):
                 self._keep()
             odd = self._odd()
             if odd is not None:
                 self._keep()
-            self._round.hear(self._node.number, self._replies if odd is None else odd)
+            self._round.deliver(self._node.number, self._replies if odd is None else odd)
             if odd is not None:
-                raise Misread(str(odd))  # to the connection, which is closed then
+                raise Misread(str(odd))  # for the connection, which is then closed
 
     def _odd(self) -> BackendMisbehaved | None:
-        """Return what is wrong with the replies, if no script of ours can have answered them."""
+        """Return the error if none of our scripts can have returned these replies."""
         for asked, reply in zip(self._asked, self._replies, strict=True):
-            if reply.__class__ is Refusal or reply == FORGOTTEN or is_answer(asked.verb, reply):
+            if (
+                reply.__class__ is ErrorReply
+                or reply == FORGOTTEN_REPLY
+                or is_answer(asked.verb, reply)
+            ):
                 continue
             return BackendMisbehaved(
                 f"{self._node.where} answered to {asked.verb} what no script of ours does: "
@@ -223,45 +233,45 @@ class Answer:
         return None
 
     def set_exception(self, error: LockError) -> None:
-        """Take it that no reply comes any more; said once for each that is missing."""
+        """Record that no more replies will come; called once for each missing one."""
         self._keep()
         if self._round.replies[self._node.number] is None:
-            self._round.hear(self._node.number, error)
+            self._round.deliver(self._node.number, error)
 
     def _keep(self) -> None:
-        until, self._owed_until = self._owed_until, 0.0
+        until, self._matters_until = self._matters_until, 0.0
         if until:
-            self._node.keep(Errand(one, until) for one in self._asked)
+            self._node.keep(DeferredRequest(one, until) for one in self._asked)
 
 
-class Dropped:
-    """In place of an answer that nobody needs: an errand's."""
+class DroppedReply:
+    """Receives the reply to a deferred request, which no caller waits for."""
 
     __slots__ = ("_errand", "_node")
 
-    def __init__(self, node: Node, errand: Errand) -> None:
+    def __init__(self, node: Node, deferred_request: DeferredRequest) -> None:
         self._node = node
-        self._errand = errand
+        self._errand = deferred_request
 
     def done(self) -> bool:
-        """Whether nobody waits for it: see Answer."""
+        """Return False, as NodeReply does."""
         return False
 
     def set_result(self, reply: Reply) -> None:
-        """Know that the node is there, and whether it could do it."""
+        """Note that the node is there; keep the request if it could not be carried out."""
         self._node.is_slow = False
         if _is_unknown(reply):
             self._node.keep([self._errand])
 
     def set_exception(self, _error: LockError) -> None:
-        """Let it be told again, as long as it matters."""
+        """Keep the request, to be sent again while it matters."""
         self._node.keep([self._errand])
 
 
 def _is_strange(replies: Sequence[Reply]) -> bool:
-    """Whether the node did not do what it was asked."""
-    return any(one.__class__ is Refusal or one == FORGOTTEN for one in replies)
+    """Whether the node did not carry out the request."""
+    return any(one.__class__ is ErrorReply or one == FORGOTTEN_REPLY for one in replies)
 
 
 def _is_unknown(reply: Reply) -> bool:
-    return reply == FORGOTTEN or (isinstance(reply, Refusal) and reply.code == "NOSCRIPT")
+    return reply == FORGOTTEN_REPLY or (isinstance(reply, ErrorReply) and reply.code == "NOSCRIPT")

@@ -1,7 +1,7 @@
-"""What the stores with sessions share: the line of claims, what proves a session, and its life.
+"""Shared by the stores with sessions: the line of claims, the proof of a session, its lifecycle.
 
-All claims of a client are carried by one session, and live as long as it does. A claim comes
-into line and looks at it; whoever has to wait watches whoever has to go first. A store brings
-its wire, which says this in its own language, and nothing else: `_async/wire.py` has all that a
-wire must offer. It is handed to `_async/backend.py`, which has the verbs.
+All claims of a client belong to one session, and live as long as it does. A claim joins the line
+and reads it. If it has to wait, it watches the entries that have to go first. A store provides only
+its transport, which implements `AsyncSessionTransport` in `_async/transport.py` in the store's own
+protocol. The backend in `_async/backend.py` uses that transport to implement the port.
 """

@@ -1,55 +1,163 @@
-"""What is kept in the store: of a name its capacity, of a claim its owner, of both a format."""
+"""The records in the store: a name's capacity, a claim's owner, and the format of both."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as json_string
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from lockfast.backends.sessions.refusals import Unreadable
-from lockfast.model import Owner
+from lockfast.errors import BackendUnavailable, ConfigurationError
+from lockfast.model import FOREVER, Owner
 
 if TYPE_CHECKING:
     from lockfast.model import Claim
 
-FORMAT = 1
+
+# The return values of a transport: frozen facts, each as the store reported it.
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A session that a quorum has agreed on: its timeout, and the time from which it counts."""
+
+    granted: float
+    opened_at: float
+    """When the session was requested, on the client's clock."""
+
+
+class SessionHandshake(Protocol):
+    """What the handshake of a new connection says about the session."""
+
+    granted: float
+    """The session's timeout from now on, in seconds; it may be shorter than before."""
+    sent_at: float
+    heard_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAliveReply:
+    """An answered keep-alive.
+
+    Only a reply that a quorum confirmed proves anything, because a deposed leader that does not
+    know it yet answers all the same.
+    """
+
+    sent_at: float
+    answered_at: float
+    is_confirmed: bool
+    """Whether a quorum has confirmed that the session is alive."""
+    proves_itself: bool = False
+    """Whether the confirmation was requested after the leader had received this very keep-alive.
+    Otherwise the reply confirms earlier contacts, and the next keep-alive will confirm this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEntry:
+    """An entry as it was found at a key."""
+
+    data: bytes
+    """The record, as written by `of_claim` or `of_closing`."""
+    token: int
+    age: float
+    unchanged_for: float
+    was_touched: bool
+    """Whether the claim may have been admitted after the line was listed, so that no later event
+    reports the admission."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEntry:
+    """An entry that the store keeps for our session, and the claim that it belongs to."""
+
+    key: str
+    claim_id: str
+
+
+# One claim of a session.
+
+
+class SessionClaim:
+    """The state of one claim: its entry in the store, once the store has reported it."""
+
+    __slots__ = ("claim", "granted_at", "is_seen", "is_unanswered", "key", "token")
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim: Claim = claim
+        self.is_unanswered: bool = False
+        """Whether its arrival was sent and the outcome is unknown."""
+        self.forget_entry()
+
+    def forget_entry(self) -> None:
+        """Forget the entry and start again, because the entry in the store is gone."""
+        self.key: str | None = None
+        self.token: int = 0
+        self.granted_at: float = FOREVER
+        self.is_seen: bool = False
+        """Whether the entry was there when it was last read, and a watch would report its end."""
+
+    def record_entry(self, key: str, *, token: int) -> None:
+        """Record the entry in one step, since an interrupt in between would orphan it."""
+        self.key, self.token, self.is_unanswered = key, token, False
+
+
+# Errors of a session, and of records found beside our claims.
+
+
+class SessionEnded(BackendUnavailable):
+    """The session has ended, and all its claims with it; a new one may be opened at once."""
+
+
+class UnreadableRecord(ConfigurationError):
+    """Another program, or a newer Lockfast, wrote a record found among ours."""
+
+
+def ended(*, where: str) -> SessionEnded:
+    """Return the error for a request that met the session's end."""
+    return SessionEnded(f"{where}: the session ended; try again")
+
+
+RECORD_FORMAT = 1
 
 
 def of_door(capacity: int) -> bytes:
-    """Return what is kept of a name."""
-    return b'{"format": %d, "capacity": %d}' % (FORMAT, capacity)
+    """Return the record of a name."""
+    return b'{"format": %d, "capacity": %d}' % (RECORD_FORMAT, capacity)
 
 
 def capacity_in(data: bytes, *, key: str) -> int:
-    """Return the capacity that is kept of a name; refuse what a newer Lockfast wrote."""
+    """Return the capacity in a name's record; refuse a record that a newer Lockfast wrote."""
     try:
         fields = json.loads(data)
         written, capacity = int(fields["format"]), int(fields.get("capacity", 0))
     except (ValueError, KeyError, TypeError, AttributeError):
         written = capacity = 0
-    if written > FORMAT:
-        raise Unreadable(
-            f"{key} was written by a newer Lockfast (format {written}, this one knows {FORMAT}); "
+    if written > RECORD_FORMAT:
+        raise UnreadableRecord(
+            f"{key} was written by a newer Lockfast (format {written}, "
+            f"this one knows {RECORD_FORMAT}); "
             "upgrade this program"
         )
     if capacity < 1:
-        raise Unreadable(f"{key} is a node of another program; choose a namespace of your own")
+        raise UnreadableRecord(
+            f"{key} is a node of another program; choose a namespace of your own"
+        )
     return capacity
 
 
 def of_claim(claim: Claim) -> bytes:
-    """Return what is kept of a claim."""
-    return b'{"format": %d, "owner": %b}' % (FORMAT, json_string(claim.owner).encode())
+    """Return the record of a claim."""
+    return b'{"format": %d, "owner": %b}' % (RECORD_FORMAT, json_string(claim.owner).encode())
 
 
 def of_closing(claim: Claim, *, seconds: float) -> bytes:
-    """Return what is kept of a claim that is over, while it keeps its name closed."""
+    """Return the record of a claim that has ended but keeps its name closed."""
     record = of_claim(claim)
     return b'%b, "closed_for": %.6f}' % (record[:-1], seconds)
 
 
 def closed_for_in(data: bytes) -> float | None:
-    """Return for how long from its last change it keeps its name closed; None if it holds."""
+    """Return how long after its last change an entry keeps its name closed; None if it holds."""
     try:
         seconds = json.loads(data).get("closed_for")
     except (ValueError, AttributeError):
@@ -58,7 +166,7 @@ def closed_for_in(data: bytes) -> float | None:
 
 
 def owner_in(data: bytes) -> Owner:
-    """Return whose claim it is; what cannot be read is shown as it is."""
+    """Return the owner in a claim's record; unreadable data is shown as it is."""
     try:
         return Owner.from_text(str(json.loads(data)["owner"]))
     except (ValueError, KeyError, TypeError):

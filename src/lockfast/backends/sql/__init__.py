@@ -1,6 +1,7 @@
-"""What the SQL stores share: rows and verbs as steps; for servers also wire, batches and waiting.
+"""Shared code of the SQL stores.
 
-No statement's text stands here, and no driver is known. A step yields what it asks and is sent
-the rows; a store's dialect has the text. SQLite runs it in its worker, and a server's store over
-the wire.
+It contains the rows of a door, the verbs of the port as steps, and, for stores on a server, the
+transport and the waiting. Nothing here contains SQL text or depends on a driver. Steps are
+generators that yield queries and are sent their rows; each store's dialect supplies the SQL text.
+SQLite runs the steps in its worker, and a server's store runs them over its transport.
 """

@@ -1,27 +1,35 @@
-"""What a store's dialect has to put into words for the steps.
+"""The statements that a store's dialect has to provide for the steps.
 
-Every store keeps of a name one record and a number of places. The record tells the capacity
-and the last token, and the first to come to an empty door stands in it: that is place 0. All
-others have a row each, by their arrival. SQLite keeps them in one table; on a server the
-record is a table of its own, and its row is what a verb locks.
+Every store keeps one record per name and any number of entries. The record has the capacity and the
+last token. It also contains the entry of the first claim to arrive at an empty door, which is
+arrival 0. Every other entry has a row of its own, ordered by arrival. SQLite keeps the record and
+all other entries in one table. On a server the record is in a table of its own, and a verb locks
+the record's row.
 
-A row that is read has the columns of `rows.COLUMNS`, in their order; that of the record comes
-first, and has no claim's id if nobody stands in it.
+A row that is read has the columns of `door_rows.COLUMNS`, in that order. The row of the record
+comes first; its claim id is empty if it contains no entry.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from lockfast.backends.sql.steps import Query
+from lockfast.errors import ConfigurationError
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from lockfast.backends.sql.changes import Change
-    from lockfast.backends.sql.steps import Ask, Asked, Rows
+    from lockfast.backends.sql.batch import Operation
+    from lockfast.backends.sql.door_rows import Change
+    from lockfast.backends.sql.steps import Queries, QueryMany, Rows, Steps
+    from lockfast.backends.sql.verbs import Notifier
+    from lockfast.model import Claim, Schema
 
 
-class Seen(NamedTuple):
-    """What was read of a name, and when by the store's clock."""
+class SeenDoor(NamedTuple):
+    """What was read of one door, with the time of the read by the store's clock."""
 
     now: float
     capacity: int
@@ -30,56 +38,309 @@ class Seen(NamedTuple):
 
 
 class Dialect(Protocol):
-    """The statements of one store. Methods make them; none runs one."""
+    """Builds the statements of one store; no method runs a statement."""
 
-    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Ask]:
-        """Ask for the record, all who do not wait, and so many of the line, or all of it.
+    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Query]:
+        """Read the record, all entries that do not wait, and the first `front` waiting entries.
 
-        Locked, nobody else decides at this name until the transaction ends. Where a read shows
-        what was there before a lock was waited for, the lock is a statement before the read.
+        If `front` is None, all waiting entries are read. With `locked`, no other client can decide
+        at this name until the transaction ends. On a store where a read returns the state from
+        before a lock wait, the lock is a separate statement ahead of the read.
         """
         ...
 
-    def seen(self, answers: Sequence[Rows]) -> Seen | None:
-        """Return what `door` was answered; None if there was no record to lock.
+    def seen(self, answers: Sequence[Rows]) -> SeenDoor | None:
+        """Return the door that the answers to `door` describe; None if there was no record to lock.
 
-        The time is later than the lock: read earlier, a lease that ended while we waited would
-        look alive.
+        The time is read after the lock is taken. If it were read earlier, a lease that ended while
+        we waited would seem to be alive.
         """
         ...
 
-    def make(self, key: bytes) -> Asked:
-        """Make the record, unless somebody else has just made it."""
+    def make(self, key: bytes) -> Queries:
+        """Create the record, unless another client has just created it."""
         ...
 
-    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
-        """Ask for the row of a claim that waits, where it is known to have arrived."""
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
+        """Read the row of a waiting claim whose arrival is known."""
         ...
 
-    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
-        """Ask for the rows of those of the claims that wait, wherever they stand."""
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
+        """Read the rows of these claims, as far as they wait, wherever they are in line."""
         ...
 
-    def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
-        """Ask for the rows of those who wait and share a hold with one of these."""
+    def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
+        """Read the rows of waiting claims that belong to one of these explicit owners."""
         ...
 
-    def end_of_line(self, key: bytes) -> Ask:
-        """Ask for one row: the last arrival, and the number of rows beside the record."""
+    def end_of_line(self, key: bytes) -> Query:
+        """Read one row with the last arrival and the number of rows besides the record."""
         ...
 
-    def count_before(self, key: bytes, arrived: int) -> Ask:
-        """Ask for one row: how many wait before this arrival."""
+    def count_before(self, key: bytes, arrived: int) -> Query:
+        """Read one row with the number of claims that wait before this arrival."""
         ...
 
-    def save(self, change: Change) -> Asked:
-        """Write what has changed of a name; nothing if nothing has."""
+    def save(self, change: Change) -> Queries:
+        """Write the changes to a name; no query if nothing has changed."""
         ...
 
-    def names_in_use(self, start: bytes) -> Ask:
-        """Ask for the keys that begin so and where somebody is, one a row, in byte order."""
+    def names_in_use(self, start: bytes) -> Query:
+        """Read the keys in use that begin with `start`, one per row, in byte order."""
         ...
 
-    def names_of(self, clients: Sequence[str]) -> Ask:
-        """Ask for the keys where one of the clients stands, one a row, in byte order."""
+    def names_of(self, clients: Sequence[str]) -> Query:
+        """Read the keys where one of the clients has an entry, one per row, in byte order."""
         ...
+
+
+# What a server's store provides besides its dialect, namely the statements that do not read a door.
+#
+# The uncontended cycle decides only by columns of the name's own row, which its statement locks.
+# That is enough because the record counts the entries besides its own.
+
+
+class StoreStatements(Protocol):
+    """Builds the statements on one pair of tables, for the names of one namespace; runs none."""
+
+    # -- for one claim; `token_in` reads the answer ------------------------------------
+
+    def take(self, claim: Claim) -> Query:
+        """Grant the claim if its name has a row and the door is empty.
+
+        A name without a row is refused. A refusal writes nothing.
+        """
+        ...
+
+    def take_new(self, claim: Claim) -> Query:
+        """Same as `take`, for a name that may have no row. A refusal may still cost a commit."""
+        ...
+
+    def release(self, claim: Claim) -> Query:
+        """End the hold of a claim that is alone at its door."""
+        ...
+
+    def confirm(self, claim: Claim, arrived: int) -> Query:
+        """Turn the admission window of an admitted claim into a hold for its ttl."""
+        ...
+
+    def token_in(self, rows: Rows) -> int | None:
+        """Return the token (for a release, any number) if the statement did its work, else None."""
+        ...
+
+    # -- for several claims, in one round trip -----------------------------------------
+
+    def together(self, operations: Sequence[Operation]) -> Sequence[Query]:
+        """Do several operations, each on a different name, in one transaction.
+
+        The transaction does not wait for names that are locked, because one other transaction that
+        does not end would hold up the whole batch. It waits only for a transaction that is creating
+        the same name, and new names are created in key order.
+        """
+        ...
+
+    def done(self, operations: Sequence[Operation], answers: Sequence[Rows]) -> list[int | None]:
+        """Return the token of each operation that was done, None for each that was not."""
+        ...
+
+    # -- for many claims, passed as one JSON list --------------------------------------
+
+    def look(self, wanted: str) -> Query:
+        """Probe many lines; `wanted` lists objects with number, key, id and arrived.
+
+        There is one row for each name that exists, with these columns:
+
+        - the number
+        - whether the claim still waits at its arrival
+        - whether no other claim waits before it
+        - the seconds until the first entry inside ends, NULL if there is none
+        - the seconds until the first admission window that was not answered yet ends, NULL if there
+          is none
+        """
+        ...
+
+    def make(self, keys: str) -> QueryMany:
+        """Create the records of names that have none, in the order of the keys given."""
+        ...
+
+    def lock_empty(self, keys: str) -> Query:
+        """Lock the names whose doors are empty, in the order of the keys; return a row for each."""
+        ...
+
+
+# What a server's store provides to the shared backend.
+
+
+class SqlStore(NamedTuple):
+    """The tables, and the statements on them for the names of one namespace."""
+
+    tables: Tables
+    dialect: Dialect
+    statements: StoreStatements
+    notifier: Notifier
+    reaper: Reaper
+
+
+# Idle names are reaped after a day, so that an application with a lock per order id does not fill
+# the table for ever.
+#
+# A name's next token is its last one plus 1, or the server's time, whichever is larger. So a record
+# may be deleted once its last token is well behind that time. The next token is still larger,
+# unless the server's clock is set back by a day or more.
+
+REAP_AFTER_SECONDS = 24 * 3600.0
+"""How far an idle record's last token lags the server's clock before it may be reaped."""
+
+REAP_EVERY_VERBS = 64
+REAP_ROWS = 128
+
+
+class ReapResult(NamedTuple):
+    """The number of names deleted, and the range, if any, with names left to reap by steps."""
+
+    gone: int
+    left_between: tuple[bytes, bytes] | None
+
+
+class Reaper:
+    """Reaps idle names a few rows at a time, so that no caller has to pay for all of them.
+
+    Each round starts where the last one stopped. This class builds queries and runs none; its calls
+    do not overlap. A store's `sweep` statement takes the key after which to start and the number of
+    rows. Rows that are due for deletion are deleted either in that statement or by steps in a
+    transaction.
+    """
+
+    def __init__(self, sweep: str) -> None:
+        self._sweep = sweep
+        self._from = b""
+        self._until_next = 0
+
+    def is_due(self, releases: int = 1) -> bool:
+        """Count the releases, and return whether a round is due."""
+        self._until_next -= releases
+        if self._until_next > 0:
+            return False
+        self._until_next = REAP_EVERY_VERBS
+        return True
+
+    def request(self) -> Query:
+        """Return the query that examines the next few rows."""
+        return Query(self._sweep, (self._from, REAP_ROWS))
+
+    def swept(self, rows: Rows) -> ReapResult:
+        """Advance past the rows that were examined; return what became of them.
+
+        `rows` is a single row with the number of rows examined, the last key, the number of names
+        deleted, and whether more are due.
+        """
+        [(looked_at, last, gone, is_more)] = rows
+        begun, self._from = self._from, bytes(last) if looked_at == REAP_ROWS else b""
+        return ReapResult(gone, (begun, bytes(last)) if is_more else None)
+
+    def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
+        """Reap names after the first key, up to the second; return how many were deleted."""
+        raise NotImplementedError
+
+
+# The two tables of a server's store: how to recognise them as ours, and how they are defined.
+#
+# `door` has one row per name, which stays when everybody has left. It has the capacity, the last
+# token, the number of rows in `place`, and the entry of the first claim to arrive at an empty door.
+# `place` has a row for every other entry.
+
+TABLE_FORMAT = 1
+
+TABLE_COMMENT = f"Lockfast, format {TABLE_FORMAT}"
+"""The comment on the tables."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
+_MAY_BE_NULL = "party"
+
+
+class Tables(Protocol):
+    """Where the tables are, and the statements that create, recognise and drop them."""
+
+    @property
+    def door(self) -> str:
+        """The table of names, quoted for a statement."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The table of all other entries, quoted for a statement."""
+        ...
+
+    @property
+    def right_to_make(self) -> str:
+        """The privilege that a user needs to create the tables, for messages."""
+        ...
+
+    def as_schema(self) -> Schema:
+        """Return the statements that create and drop the tables, for display."""
+        ...
+
+    def look(self) -> Query:
+        """Read the columns of both tables, and their comments."""
+        ...
+
+    def are_there(self, rows: Rows) -> bool:
+        """Return whether the tables exist; raise if they are not ours, or too new."""
+        ...
+
+    def make(self) -> Steps[None]:
+        """Create what is missing, even if many clients do so at once."""
+        ...
+
+    def drop(self) -> Sequence[Query]:
+        """Drop the tables, with everything in them."""
+        ...
+
+
+def check_name(option: str, name: str) -> None:
+    """Refuse a name that would need careful quoting."""
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{option}={name!r}: 1 to 48 letters, digits or _ are accepted, a letter or _ first"
+        )
+
+
+def columns_of(columns: Mapping[str, str], *, quote: str = "") -> str:
+    """Return the columns as text for CREATE TABLE."""
+    return ", ".join(
+        f"{quote}{name}{quote} {kind}" + ("" if name == _MAY_BE_NULL else " NOT NULL")
+        for name, kind in columns.items()
+    )
+
+
+def check_format(table: str, remark: str | None) -> None:
+    """Refuse a table whose comment names a newer format than ours."""
+    said = re.fullmatch(r"Lockfast, format (\d+)", remark or "")
+    if said is not None and int(said[1]) > TABLE_FORMAT:
+        raise ConfigurationError(
+            f"{table} was made by a newer Lockfast (format {said[1]}, "
+            f"this one knows {TABLE_FORMAT}); "
+            "upgrade this one"
+        )
+
+
+def check_columns(
+    table: str, which: str, found: Mapping[str, str], expected: Mapping[str, str]
+) -> None:
+    """Refuse a table with other columns than ours; if `found` is empty, there is no table."""
+    if found and found != expected:
+        raise ConfigurationError(
+            f"{table} is there and is not Lockfast's {which} table: "
+            f"{_difference(found, expected)}; choose another table="
+        )
+
+
+def _difference(found: Mapping[str, str], expected: Mapping[str, str]) -> str:
+    missing = [name for name in expected if name not in found]
+    if missing:
+        return f"it has no column {missing[0]!r}"
+    mismatch = [name for name in found if name not in expected]
+    if mismatch:
+        return f"it has a column {mismatch[0]!r}"
+    [other, *_] = [name for name in expected if found[name] != expected[name]]
+    return f"its column {other!r} is {found[other]} instead of {expected[other]}"

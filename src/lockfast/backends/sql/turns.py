@@ -1,70 +1,71 @@
-"""How long a request may wait for its turn, and how long it may take once it has it; no I/O.
+"""How long a request may wait for its turn, and how long it may take after that; no I/O.
 
-A client asks its server on a few connections, so a request may have to wait: for a connection, or
-for the request ahead of it at the same name. The rule, for every place where requests of one
-client wait for each other: that wait does not count against the request timeout. It ends at the
-deadline of the whole call. It ends earlier if a request of those ahead was not answered, and none
-for several request timeouts: then it is the server that does not answer, and waiting is no use.
+A client has only a few connections to its server, so a request may have to wait for a connection,
+or for the request ahead of it at the same name. Wherever requests of one client wait for each
+other, the wait does not count against the request timeout. The wait ends at the deadline of the
+whole call. It ends earlier if a request ahead failed and none was answered for several request
+timeouts, because then the server is not answering and waiting is useless.
 """
 
 from __future__ import annotations
 
-NEVER = float("inf")
+from lockfast.model import FOREVER
 
 SILENT_REQUEST_TIMEOUTS = 3
-"""For how many request timeouts a server is silent before those who wait give up. After one, a
-machine that stood still for a moment would fail a whole crowd because of one of its requests."""
+"""Number of request timeouts without an answer before waiting requests give up. With only one, a
+machine that froze for a moment would fail all of them because of a single request."""
 
 
 class Turn:
-    """One request's turn: `came_at` is when it got its connection, None until it has.
+    """One request's turn, which begins when the request gets its connection.
 
-    Without `patience` the deadline of the call is all that limits it.
+    `started_at` is that moment, None until then. `patience` is how long the request may take from
+    then on; without it, only the deadline of the call limits the request.
     """
 
-    __slots__ = ("__weakref__", "_left", "came_at", "patience", "until")
+    __slots__ = ("__weakref__", "_left", "patience", "started_at", "until")
 
     def __init__(self, patience: float | None = None) -> None:
-        self.came_at: float | None = None
+        self.started_at: float | None = None
         self.patience: float | None = patience
-        self.until: float = NEVER
-        """When it has to be answered."""
-        self._left = NEVER if patience is None else patience
+        self.until: float = FOREVER
+        """Deadline for the reply."""
+        self._left = FOREVER if patience is None else patience
 
     def wait(self) -> None:
-        """Wait for a connection."""
-        self.came_at = None
+        """Start to wait for a connection."""
+        self.started_at = None
 
     def come(self, now: float, *, deadline: float) -> float:
-        """Start the request's own time, and return until when it lasts."""
-        self.came_at = now
+        """Start the request's own time, and return when it ends."""
+        self.started_at = now
         self.until = min(deadline, now + self._left)
         return self.until
 
-    def give_way(self, until: float) -> None:
-        """Go without the connection until then, to repeat the request: that counts as used."""
-        if self.came_at is not None:
-            self._left -= until - self.came_at
+    def pause_until(self, until: float) -> None:
+        """Give up the connection to retry at `until`; the time up to then counts as used."""
+        if self.started_at is not None:
+            self._left -= until - self.started_at
 
 
 class Progress:
-    """Whether those who wait at one place have reason to go on waiting."""
+    """Whether requests that wait in one queue or pool have reason to keep waiting."""
 
     __slots__ = ("_answered_at", "_failed_at")
 
     def __init__(self) -> None:
-        self._answered_at = self._failed_at = -NEVER
+        self._answered_at = self._failed_at = -FOREVER
 
     def answered(self, now: float) -> None:
-        """Note that a request was answered."""
+        """Record that a request was answered."""
         self._answered_at = now
 
     def failed(self, now: float) -> None:
-        """Note that a request was not."""
+        """Record that a request was not answered."""
         self._failed_at = now
 
     def ends_at(self, *, since: float, patience: float | None, deadline: float) -> float:
-        """Return when somebody who has waited since then gives up, as far as is known now."""
+        """Return when a request that has waited since `since` gives up, as far as is known now."""
         heard_at = max(since, self._answered_at)
         if patience is None or self._failed_at <= heard_at:
             return deadline

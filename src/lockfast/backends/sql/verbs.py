@@ -1,41 +1,197 @@
-"""The verbs of the backend protocol as steps: read the door, let it decide, write what changed.
+"""The verbs of the port as steps, which read the door, let it decide and write the changes.
 
-Each of these belongs in one transaction, unless it says that it only looks. What they decide
-is in core/door.py; they are done anew, from the beginning, if the store rolls back.
+Each verb belongs in one transaction, unless it only reads. The decisions are made in core/door.py.
+If the store rolls back, the steps are repeated from the start.
 """
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from lockfast.backends.sql.changes import Change
-from lockfast.backends.sql.passing import Arrival, Arrived, Withdrawal
-from lockfast.backends.sql.reading import FRONT, GROWTH, SHORT, Needs, Sought, read
+from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.door_rows import Arrival, Arrived, Change, PartialDoor, Withdrawal
 from lockfast.backends.sql.steps import side_by_side
+from lockfast.core.door import WAITING
 from lockfast.core.naming import name_of, storage_key
-from lockfast.core.place import WAITING
+from lockfast.errors import BackendUnavailable
 from lockfast.model import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from lockfast.backends.sql.dialect import Dialect
-    from lockfast.backends.sql.partial import PartialDoor
-    from lockfast.backends.sql.passing import Outcome, Passage
-    from lockfast.backends.sql.steps import Steps
-    from lockfast.core.place import Place
+    from lockfast.backends.sql.door_rows import Outcome, Passage
+    from lockfast.backends.sql.steps import Queries, Query, Rows, Steps
+    from lockfast.core.door import Entry
     from lockfast.model import Claim, Holder, Inspection, Renewal
+
+# Reads the part of a door that decides, usually in one round trip, and in two if the line is long.
+
+FRONT_ROWS = 2
+"""How many waiting entries are read at first, namely the next one to be admitted and the one at
+which admission ends."""
+
+SHORT_LINE_ROWS = 6
+"""How many waiting entries are read for a new claim. If the line is shorter, they show its end and
+everything ahead of the claim, without another query."""
+
+READ_GROWTH = 8
+
+NOBODY_SEEN = SeenDoor(now=0.0, capacity=0, token=0, rows=())
+
+
+class Sought(NamedTuple):
+    """A claim that may be waiting, and its supposed arrival."""
+
+    claim_id: str
+    arrived: int | None
+
+
+class Needs(NamedTuple):
+    """What a verb needs from a long line besides its front.
+
+    `sought` are the claims whose entries the verb needs. With `joins`, those claims that have no
+    entry are put at the end of the line, and each claim gets its position. With `adds_tombstone`, a
+    tombstone may be added at the end.
+    """
+
+    sought: Sequence[Sought] = ()
+    joins: bool = False
+    adds_tombstone: bool = False
+
+
+def read(
+    dialect: Dialect,
+    key: bytes,
+    needs: Needs,
+    *,
+    front: int | None = FRONT_ROWS,
+    locked: bool = True,
+) -> Steps[PartialDoor]:
+    """Return the door, read as far as the verb needs it.
+
+    It has the entries inside, the first `front` entries of the line, and from the rest of the line
+    the entries that `needs` describes. A name without a record has nothing to lock. The record is
+    created for verbs that may add an entry; for all others the door counts as empty.
+    """
+    asked = dialect.door(key, front=front, locked=locked)
+    seen = dialect.seen((yield asked))
+    while seen is None and locked and (needs.joins or needs.adds_tombstone):
+        made = dialect.make(key)
+        answers = yield (*made, *asked)
+        seen = dialect.seen(answers[len(made) :])
+    door = PartialDoor(key, seen or NOBODY_SEEN, front=front)
+    if not door.is_whole:
+        yield from _read_on(dialect, key, door, needs)
+    return door
+
+
+def _read_on(dialect: Dialect, key: bytes, door: PartialDoor, needs: Needs) -> Steps[None]:
+    joins, adds_tombstone = needs.joins, needs.adds_tombstone
+    missing = [one for one in needs.sought if door.find(one.claim_id) is None]
+    placed = [(one.claim_id, one.arrived) for one in missing if one.arrived is not None]
+    anywhere = [one.claim_id for one in missing if one.arrived is None]
+    wanted: list[tuple[Query, Callable[[Rows], None]]] = []
+    if parties := door.parties:
+        # A claim that shares a hold is admitted wherever it is in line.
+        wanted.append((dialect.same_owner(key, parties), door.add))
+    for claim_id, arrived in placed:
+        wanted.append((dialect.own(key, claim_id, arrived), door.add))
+        if joins:
+            # Count at once, because the entry is most likely there.
+            wanted.append((dialect.count_before(key, arrived), partial(door.count, arrived)))
+    if anywhere:
+        wanted.append((dialect.own_among(key, anywhere), door.add))
+    if adds_tombstone or (joins and anywhere):
+        wanted.append((dialect.end_of_line(key), door.end))
+    if wanted:
+        answers = yield [ask for ask, _ in wanted]
+        for (_, know), rows in zip(wanted, answers, strict=True):
+            know(rows)
+    gone = [claim_id for claim_id, _ in placed if door.find(claim_id) is None]
+    if gone:
+        # These claims were turned away, or rejoined the line at an arrival that we do not know.
+        sought = [Sought(claim_id, None) for claim_id in gone]
+        yield from _read_on(dialect, key, door, needs._replace(sought=sought))
+    if joins:
+        # This includes claims whose arrival is not the supposed one.
+        yield from _number(dialect, key, door, [one.claim_id for one in missing])
+
+
+def _number(
+    dialect: Dialect, key: bytes, door: PartialDoor, claim_ids: Sequence[str]
+) -> Steps[None]:
+    """Read the positions in line of those claims that have an entry."""
+    places = [place for one in claim_ids if (place := door.find(one)) is not None]
+    arrivals = [place.arrived for place in places if door.lacks_number_of(place)]
+    if arrivals:
+        answers = yield [dialect.count_before(key, one) for one in arrivals]
+        for arrived, rows in zip(arrivals, answers, strict=True):
+            door.count(arrived, rows)
+
 
 T = TypeVar("T")
 
-NOTHING = Needs()
+# Wakes claims that a verb admitted or turned away.
+#
+# Where a server can notify, its store adds the notifications to the transaction. Claims of our own
+# client are always woken in this process, after the transaction.
+
+WATCH_PREFIX = "~"
+"""Prefix of a message which says that a claim's line should be probed later, and that the claim
+need not ask now."""
+
+
+class NotificationsUnavailable(BackendUnavailable):
+    """Notifications from the server do not reach us, so waiting claims have to poll."""
+
+    is_for_good = False
+
+
+def new_channel() -> str:
+    """Return a new, unique channel; it is stored as the `bell` of waiting claims."""
+    return f"lockfast_{os.urandom(8).hex()}"
+
+
+class Notifier:
+    """Notifies other clients from within a transaction; this base class notifies nobody."""
+
+    def after(
+        self,
+        steps: Callable[[], Steps[Decided[T]]],
+        *,
+        channel: str,
+        here: Container[str],
+        ours: list[str],
+    ) -> Steps[T]:
+        """Run the steps, and notify the other clients whose claims they woke; may be repeated.
+
+        `ours` receives the claims whose channel is ours and those that wait `here`; the caller
+        wakes them after the transaction.
+        """
+        decided = yield from steps()
+        woken = decided.woken
+        ours[:] = [one.claim.id for one in woken if one.bell == channel or one.claim.id in here]
+        if woken and (asked := self.others(woken, channel=channel)):
+            yield asked
+        return decided.answer
+
+    def others(self, woken: Sequence[Entry], *, channel: str) -> Queries:
+        """Return the queries that notify the other channels."""
+        del woken, channel
+        return ()
+
+
+NEEDS_NOTHING = Needs()
 
 
 class Decided(NamedTuple, Generic[T]):
-    """The answer of a verb, and the places whose clients should be rung once it counts."""
+    """The answer of a verb, and the entries whose clients should be woken after the commit."""
 
     answer: T
-    woken: Sequence[Place]
+    woken: Sequence[Entry]
 
 
 class Verbs:
@@ -45,12 +201,12 @@ class Verbs:
         self._dialect = dialect
         self._namespace = namespace
 
-    # -- what changes a door -----------------------------------------------------------
+    # -- verbs that change a door ------------------------------------------------------
 
     def arrive(self, claim: Claim, *, bell: str, arrived: int | None = None) -> Steps[Arrived]:
-        """See Door.arrive; `arrived` says where the claim stands, if the client knows.
+        """Run `Door.arrive`; `arrived` is the arrival of the claim's entry, if the client knows it.
 
-        The door's `woken` are to be rung.
+        The caller has to wake the door's `woken` entries.
         """
         decided = yield from self.together([Arrival(claim, bell, arrived)])
         [outcome] = decided.answer
@@ -59,7 +215,7 @@ class Verbs:
         return outcome
 
     def together(self, passages: Sequence[Passage]) -> Steps[Decided[list[Outcome]]]:
-        """Let several claims pass the door of one name, in their order."""
+        """Let several claims go through the door of one name, in order."""
         arrivals = [one for one in passages if isinstance(one, Arrival)]
         withdrawals = [one for one in passages if isinstance(one, Withdrawal)]
         comes_new = any(one.arrived is None for one in arrivals)
@@ -70,22 +226,28 @@ class Verbs:
                 needs=Needs(
                     [Sought(one.claim.id, one.arrived) for one in passages],
                     joins=bool(arrivals),
-                    buries=any(one.tombstone for one in withdrawals),
+                    adds_tombstone=any(one.tombstone for one in withdrawals),
                 ),
-                # Of the front so many may leave, and the next has to be known.
-                front=max(SHORT if comes_new else FRONT, FRONT + len(withdrawals) - 1),
+                # Each withdrawal may take an entry from the front, and the entry after those has to
+                # be known.
+                front=max(
+                    SHORT_LINE_ROWS if comes_new else FRONT_ROWS, FRONT_ROWS + len(withdrawals) - 1
+                ),
             )
         )
 
     def renew(self, claims: Sequence[Claim]) -> Steps[Decided[list[Renewal]]]:
-        """See Door.renew; claims at one name pass its door together, names go side by side."""
+        """Run `Door.renew` for each claim.
+
+        The claims of one name are renewed together, and different names side by side.
+        """
         if len(claims) == 1:
             return (yield from self._renew_at(self._key(claims[0].name), claims))
         keys = [self._key(claim.name) for claim in claims]
         at: dict[bytes, list[Claim]] = {}
         for key, claim in zip(keys, claims, strict=True):
             at.setdefault(key, []).append(claim)
-        in_order = sorted(at)  # as they are locked
+        in_order = sorted(at)  # the order in which they are locked
         decided = yield from side_by_side([self._renew_at(key, at[key]) for key in in_order])
         outcomes = {key: iter(one.answer) for key, one in zip(in_order, decided, strict=True)}
         return Decided([next(outcomes[key]) for key in keys], _woken(decided))
@@ -96,40 +258,40 @@ class Verbs:
         )
 
     def hand_over(self, claim: Claim) -> Steps[Decided[Renewal]]:
-        """See Door.hand_over."""
+        """Run `Door.hand_over`."""
         return self._decide(self._key(claim.name), lambda door: door.hand_over(claim, now=door.now))
 
     def release(
         self, claim: Claim, *, at: float | None = None, tombstone: bool = False
     ) -> Steps[Decided[bool]]:
-        """See Door.release; it was still held if it was so at that time of the store's."""
+        """Run `Door.release`; the hold is checked at the store time `at`, by default now."""
         return self._decide(
             self._key(claim.name),
             lambda door: door.release(
                 claim.id, now=door.now if at is None else at, tombstone=tombstone
             ),
-            needs=Needs(buries=tombstone),
+            needs=Needs(adds_tombstone=tombstone),
         )
 
     def withdraw(
         self, claim: Claim, *, arrived: int | None = None, tombstone: bool = False
     ) -> Steps[Decided[None]]:
-        """See Door.withdraw; `arrived` as for `arrive`."""
+        """Run `Door.withdraw`; `arrived` has the same meaning as in `arrive`."""
         decided = yield from self.together([Withdrawal(claim, arrived, tombstone)])
         return Decided(None, decided.woken)
 
     def break_(
         self, name: str, *, token: int | None = None, party: str | None = None
     ) -> Steps[Decided[tuple[Holder, ...]]]:
-        """See Door.break_."""
+        """Run `Door.break_`."""
         return self._decide(
             self._key(name),
             lambda door: door.break_(now=door.now, token=token, party=party),
-            needs=Needs(buries=True),
+            needs=Needs(adds_tombstone=True),
         )
 
     def forget(self, clients: Sequence[str]) -> Steps[Decided[None]]:
-        """See Door.forget, at every door where the clients stand."""
+        """Run `Door.forget` at every door where the clients have an entry."""
         [rows] = yield [self._dialect.names_of(clients)]
         decided = yield from side_by_side([self._forget_at(key, clients) for (key,) in rows])
         return Decided(None, _woken(decided))
@@ -137,10 +299,10 @@ class Verbs:
     def _forget_at(self, key: bytes, clients: Sequence[str]) -> Steps[Decided[None]]:
         return self._decide(key, lambda door: door.forget(clients, now=door.now), front=None)
 
-    # -- what only looks ---------------------------------------------------------------
+    # -- verbs that only read ----------------------------------------------------------
 
     def still_waiting(self, claim: Claim, *, arrived: int) -> Steps[Arrived | None]:
-        """Return the answer to a claim whose turn has not come, None if it has to arrive."""
+        """Return the answer to a claim that still has to wait; None if it has to arrive again."""
         needs = Needs([Sought(claim.id, arrived)], joins=True)
         door = yield from read(self._dialect, self._key(claim.name), needs, locked=False)
         place = door.find(claim.id)
@@ -152,9 +314,9 @@ class Verbs:
         return Arrived(answer, door)
 
     def inspect(self, name: str) -> Steps[Inspection]:
-        """Return what the store says of the name, with the whole line."""
+        """Return the state of the name, with the whole line."""
         key = self._key(name)
-        door = yield from read(self._dialect, key, NOTHING, front=None, locked=False)
+        door = yield from read(self._dialect, key, NEEDS_NOTHING, front=None, locked=False)
         door.settle(now=door.now)
         return door.inspect(name, now=door.now)
 
@@ -171,8 +333,8 @@ class Verbs:
         key: bytes,
         act: Callable[[PartialDoor], T],
         *,
-        needs: Needs = NOTHING,
-        front: int | None = FRONT,
+        needs: Needs = NEEDS_NOTHING,
+        front: int | None = FRONT_ROWS,
     ) -> Steps[Decided[T]]:
         return self._through(
             key, lambda door: Decided(act(door), door.woken), needs=needs, front=front
@@ -184,14 +346,14 @@ class Verbs:
         act: Callable[[PartialDoor], T],
         *,
         needs: Needs,
-        front: int | None = FRONT,
+        front: int | None = FRONT_ROWS,
     ) -> Steps[T]:
         while True:
             door = yield from read(self._dialect, key, needs, front=front)
             answer = act(door)
             if not door.fell_short or front is None:
                 break
-            front *= GROWTH
+            front *= READ_GROWTH
         changes = self._dialect.save(Change(key, door))
         if changes:
             yield changes
@@ -201,5 +363,5 @@ class Verbs:
         return storage_key(self._namespace, name)
 
 
-def _woken(decided: Sequence[Decided[T]]) -> list[Place]:
+def _woken(decided: Sequence[Decided[T]]) -> list[Entry]:
     return [place for one in decided for place in one.woken]

@@ -1,1 +1,4 @@
-"""SQLite: the embedded default; rows in a file, and blocking code on a worker for both flavours."""
+"""SQLite, the embedded default: locks are rows in a file.
+
+Both flavours use the file through blocking code on a worker.
+"""

@@ -1,28 +1,29 @@
-"""The connection to the embedded file: opening it, and transactions that end in time.
+"""The connection to the SQLite file: opens it, and runs transactions that end in time.
 
-Deferred transactions that upgrade fail at once with SQLITE_BUSY_SNAPSHOT whatever the
-busy timeout, so every writer begins IMMEDIATE (a single writing statement does so too).
+Deferred transactions that upgrade fail at once with SQLITE_BUSY_SNAPSHOT whatever the busy timeout,
+so every writer begins IMMEDIATE (a single writing statement does so too).
 
-An interrupt may strike between any two instructions of the sync flavour, and a transaction
-that stayed open would shut every process out of the file. So SQLite alone is asked whether
-one is open: whoever leaves ends it, and whoever comes and finds one that nobody is in too.
+In the sync flavour an interrupt may strike between any two instructions, and a transaction that
+stayed open would shut every process out of the file. So only SQLite itself is asked whether a
+transaction is open. Each call ends its own transaction on leaving, and on entering it ends one that
+an earlier call left behind.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from lockfast.backends.sqlite.failures import is_busy, is_shortage, translated
-from lockfast.backends.sqlite.filesystem import real_path
-from lockfast.backends.sqlite.gates import gate_of
-from lockfast.backends.sqlite.ownership import adopt, check_path, identify
+from lockfast.backends.sqlite.descriptor import real_path
+from lockfast.backends.sqlite.errors import is_busy, is_shortage, translated
 from lockfast.backends.sqlite.presence import Presence
-from lockfast.backends.sqlite.schema import PAGE_SIZE
+from lockfast.backends.sqlite.schema import PAGE_SIZE, adopt, check_path, identify
 from lockfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,45 +33,112 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOKS_EVERY = 1.0
-"""So often at most it is looked whether the file that is open is still the one at its path."""
+# Allows one writer of a file at a time inside this process, so that its clients do not keep
+# retrying.
+#
+# SQLite makes a writer retry while another one writes. Between processes there is no other way, but
+# fifty clients of one process would spend more time on retries than on writing. The mutex is only a
+# courtesy. SQLite guarantees exclusion, and a call that waits too long proceeds without the mutex.
+
+MUTEX_WAIT_MIN_SECONDS = 0.25
+"""Minimum wait for the mutex, even if a call has spent its time in its client's queue."""
 
 
-class Connection:
+class ThreadState(threading.local):
+    """What the current thread is in the middle of."""
+
+    connection: SqliteConnection | None = None
+    """The connection whose transaction, or whose opening of the file, is under way."""
+
+
+class WriteMutex:
+    """The mutex of one file in one process; the thread that is inside may enter again.
+
+    A finalizer or a signal handler may strike in the middle of a transaction, and use any client of
+    the file. The handler cannot wait for the transaction, which cannot continue before the handler
+    has returned. So the mutex also records, for all clients of the file, what a thread is in the
+    middle of.
+    """
+
+    def __init__(self) -> None:
+        self.mutex: threading.RLock = threading.RLock()
+        self.inside: ThreadState = ThreadState()
+
+    def run_alone(self, work: Callable[[], T], deadline: float, clock: Clock) -> T:
+        """Run the work, alone if the mutex is free before the deadline, and return its result."""
+        try:
+            # Acquire inside the block, since an interrupt may strike right after the call. The
+            # release checks whether the mutex is ours.
+            if not self.mutex.acquire(blocking=False):
+                self.mutex.acquire(timeout=max(MUTEX_WAIT_MIN_SECONDS, deadline - clock.now()))
+            answer = work()
+        finally:
+            # The release is the first call here, because an interrupt could strike after any other
+            # call.
+            try:  # noqa: SIM105
+                self.mutex.release()
+            except RuntimeError:
+                pass  # the mutex was not acquired
+        return answer
+
+
+# This is module state, because a file is all that two clients have in common. The key includes the
+# process, because a mutex that a fork copied may stay locked for ever.
+_write_mutexes: weakref.WeakValueDictionary[tuple[int, Path], WriteMutex] = (
+    weakref.WeakValueDictionary()
+)
+
+
+def write_mutex_of(path: Path) -> WriteMutex:
+    """Return the mutex of the file at this real path."""
+    key = (os.getpid(), path)
+    write_mutex = _write_mutexes.get(key)
+    if write_mutex is None:
+        # Two mutexes that are created at the same time do no harm.
+        write_mutex = _write_mutexes[key] = WriteMutex()
+    return write_mutex
+
+
+FILE_CHECK_SECONDS = 1.0
+"""Minimum time between checks whether the open file is still the one at its path."""
+
+
+class SqliteConnection:
     """One client's connection; its calls come one at a time.
 
-    Except for those that a finalizer or a signal handler makes on the very thread that is
-    inside: between two statements they are welcome, in a transaction `open` refuses them, and
-    `refuse_inside_another` those by another client of the file.
+    The exceptions are calls that a finalizer or a signal handler makes on the very thread that is
+    inside. Between two statements such calls are allowed. In a transaction `open` refuses them, and
+    `refuse_inside_another` refuses those by another client of the file.
     """
 
     def __init__(self, path: Path, *, clock: Clock, create: bool, synchronous: str) -> None:
         self.path = path
-        # Where symbolic links lead to; looked up again when the file is, as they may be changed.
+        # The target of symbolic links; resolved again with every check of the file, as they may
+        # change.
         self._real = real_path(path)
         self.presence: Presence = Presence(self._real)
         self._clock = clock
         self._create_directory = create
         self._synchronous = synchronous
         self._sqlite: sqlite3.Connection | None = None
-        self._gate = gate_of(self._real)
+        self._write_mutex = write_mutex_of(self._real)
         self._shift = 0.0
         self._file: os.stat_result | None = None
         self._looked_at = 0.0
-        forking.forget_in_child(self)
+        fork.reset_in_child(self)
 
     @property
     def is_inside(self) -> bool:
         """Whether this thread is in the middle of a transaction of this very connection."""
-        return self._gate.inside.connection is self
+        return self._write_mutex.inside.connection is self
 
     def refuse_inside_another(self) -> None:
         """Raise if this thread is in the middle of a transaction of another client of the file.
 
-        Call it before anything is waited for: whoever waits for that transaction waits for itself,
-        and everybody else, whose leases run out, for both.
+        Call it before waiting for anything. A call that waits for that transaction waits for
+        itself, and everybody else waits for both while their leases run out.
         """
-        if self._gate.inside.connection not in (None, self):
+        if self._write_mutex.inside.connection not in (None, self):
             self._refuse_inside()
 
     def _refuse_inside(self) -> NoReturn:
@@ -84,7 +152,7 @@ class Connection:
         return self._clock.now() + self._shift
 
     def local(self, moment: float) -> float:
-        """Return a moment of the store's time by our own clock."""
+        """Return a moment of the store's time on our own clock."""
         return moment - self._shift
 
     # -- transactions ------------------------------------------------------------------
@@ -98,11 +166,11 @@ class Connection:
         self._opened().executemany(statement, rows)
 
     def transact(self, work: Callable[[], T], deadline: float) -> T:
-        """Do the work in one IMMEDIATE transaction, or raise and do nothing of it."""
-        inside = self._gate.inside
+        """Run the work in one IMMEDIATE transaction; roll it back if the work raises."""
+        inside = self._write_mutex.inside
         before, inside.connection = inside.connection, self
         try:
-            answer = self._gate.pass_through(
+            answer = self._write_mutex.run_alone(
                 lambda: self._transact(work, deadline), deadline, self._clock
             )
         finally:
@@ -110,28 +178,29 @@ class Connection:
         return answer
 
     def write(self, statement: str, values: Sequence[object], deadline: float) -> int:
-        """Run one statement that writes, a transaction of its own; how many rows it changed."""
-        # An uncontended lock is two of these, so first without anything that could be spared.
-        mutex = self._gate.mutex
+        """Run one writing statement as its own transaction; return how many rows it changed."""
+        # An uncontended lock takes two of these calls, so first try without anything that can be
+        # spared.
+        mutex = self._write_mutex.mutex
         try:
             if mutex.acquire(blocking=False):
                 written = self._opened().execute(statement, values).rowcount
                 return written  # noqa: RET504 - an interrupt after the call is inside the block
         except sqlite3.Error:
-            pass  # somebody is writing, most likely
+            pass  # another connection is writing, most likely
         finally:
-            try:  # noqa: SIM105 - as in Gate.pass_through
+            try:  # noqa: SIM105 - as in WriteMutex
                 mutex.release()
             except RuntimeError:
                 pass
-        return self._gate.pass_through(
+        return self._write_mutex.run_alone(
             lambda: self.patiently(lambda: self.execute(statement, values).rowcount, deadline),
             deadline,
             self._clock,
         )
 
     def patiently(self, work: Callable[[], T], deadline: float) -> T:
-        """Do a read or a single statement, again and again while others lock the file."""
+        """Run a read or a single statement; retry while others lock the file."""
         pause = 0.0001
         while True:
             try:
@@ -139,8 +208,8 @@ class Connection:
             except sqlite3.OperationalError as error:
                 if not is_busy(error) or self._clock.now() >= deadline:
                     raise translated(error, self.path) from error
-                # Transactions here take some 20 µs, so the first waits are short; SQLite's
-                # own busy handler would begin with a millisecond.
+                # Transactions here take some 20 µs, so the first pauses are short; SQLite's own
+                # busy handler would begin with a millisecond.
                 time.sleep(pause)
                 pause = min(pause * 2, 0.005)
             except sqlite3.Error as error:
@@ -177,8 +246,9 @@ class Connection:
         try:
             sqlite.execute("ROLLBACK")
         except sqlite3.Error:
-            # Closing rolls back in any case, and the first error is the one to tell. Only the
-            # connection: we are alive, and must not look dead to those who wait for us.
+            # Closing rolls back in any case, and the first error is the one to raise. Close only
+            # the connection, because we are alive and must not look dead to the clients that wait
+            # for us.
             self._disconnect()
         except BaseException:
             self._end_transaction()
@@ -192,8 +262,8 @@ class Connection:
     # -- opening and closing -----------------------------------------------------------
 
     def open(self, deadline: float, *, client: str = "") -> Presence:
-        """Be ready for a call, open and announced, and return who is alive around the file."""
-        inside = self._gate.inside
+        """Open the file and announce the client if necessary; return the clients' presence."""
+        inside = self._write_mutex.inside
         if inside.connection is not None:
             self._refuse_inside()
         sqlite, presence = self._sqlite, self.presence
@@ -201,8 +271,8 @@ class Connection:
             sqlite is None
             or sqlite.in_transaction
             or (client and not presence.is_announced(client))
-            # By the deadlines, which are all about as far away: no clock is asked for it.
-            or not self._looked_at <= deadline < self._looked_at + LOOKS_EVERY
+            # Compare deadlines, which are all about equally far away, to avoid reading the clock.
+            or not self._looked_at <= deadline < self._looked_at + FILE_CHECK_SECONDS
         ):
             inside.connection = self
             try:
@@ -212,25 +282,26 @@ class Connection:
                 inside.connection = None
         return presence
 
-    def _come_back(self, deadline: float) -> None:
-        """Let go of files that somebody removed or replaced: all others use those at the path.
+    def _check_file(self, deadline: float) -> None:
+        """Close the file if it was removed or replaced, because all others use the one at the path.
 
-        Else we would hold what we took in a file of our own, for as long as this process lives.
+        Otherwise we would hold our locks in a file of our own for as long as this process lives.
         """
         self._looked_at = deadline
         if self._sqlite is not None and not self._is_at_its_path():
-            # SQLite sees it too, and leaves alone what is called like its log beside the path.
+            # SQLite notices this too, and does not touch files at the path that have the name of
+            # its log.
             self._disconnect()
         self._real = real_path(self.path)
-        self._gate = gate_of(self._real)
-        self.presence.stand_beside(self._real)
-        self.presence.come_back()
+        self._write_mutex = write_mutex_of(self._real)
+        self.presence.use_database(self._real)
+        self.presence.announce_again()
 
     def _is_at_its_path(self) -> bool:
         try:
             found = self._found()
         except OSError:
-            return True  # nobody can tell
+            return True  # it is unknown, so keep the file open
         return bool(found and self._file and os.path.samestat(self._file, found))
 
     def _found(self) -> os.stat_result | None:
@@ -241,7 +312,7 @@ class Connection:
 
     def _make_ready(self, client: str, deadline: float) -> None:
         try:
-            self._come_back(deadline)
+            self._check_file(deadline)
             if self._sqlite is None:
                 check_path(self._real, create_directory=self._create_directory)
                 self._connect(deadline)
@@ -262,14 +333,16 @@ class Connection:
 
     def _connect(self, deadline: float) -> None:
         try:
-            # Before: of one that is replaced right now the next look tells.
+            # Record the file before connecting, so that the next check notices if it is being
+            # replaced right now.
             self._file = self._found()
             self._sqlite = sqlite3.connect(
                 self._real, timeout=0, isolation_level=None, check_same_thread=False
             )
-            # Before anything is made beside it: it may be somebody else's file.
+            # Identify the file before anything is created beside it, because it may be another
+            # program's.
             self.patiently(lambda: identify(self), deadline)
-            is_alone = self.presence.come()
+            is_alone = self.presence.lock_boot()
             self.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             self.patiently(lambda: self.execute("PRAGMA journal_mode = WAL"), deadline)
             self.execute(f"PRAGMA synchronous = {self._synchronous}")
@@ -283,7 +356,7 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Close the file and be gone; it opens again when it is used."""
+        """Close the file and release our side file; the next use opens both again."""
         self._disconnect()
         self.presence.leave()
 
@@ -293,13 +366,13 @@ class Connection:
             sqlite.close()
 
     def after_fork_in_child(self) -> None:
-        """Let go of what the parent uses.
+        """Close the copy of the parent's connection.
 
-        SQLite counts its file locks per process. Left open, the copy would make the child
-        believe that it has the locks which only the parent has: the parent, closing as if
-        it were the last, deletes the write-ahead log under the child. Between two calls
-        (see Turn.pause) closing the copy frees nothing of the parent's.
+        SQLite counts its file locks per process. Left open, the copy would make the child believe
+        that it has the locks which only the parent has. Then the parent, closing as if it were the
+        last, would delete the write-ahead log under the child. Between two calls (see
+        WorkerTurn.pause), closing the copy releases none of the parent's locks.
         """
-        self._gate = gate_of(self._real)
+        self._write_mutex = write_mutex_of(self._real)
         self._disconnect()
-        self.presence.let_go()
+        self.presence.close_files()

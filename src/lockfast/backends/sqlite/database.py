@@ -1,21 +1,21 @@
-"""The embedded SQLite file: the verbs, each one short transaction through the door.
+"""The verbs of the port on the SQLite file, each in one short transaction.
 
-What is decided is in core/door.py, what a verb reads and writes in backends/sql, by which
-statements in dialect.py, how the file is opened in connection.py.
+core/door.py decides, backends/sql defines what a verb reads and writes, dialect.py has the
+statements, and connection.py opens the file.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from lockfast.backends.sql.steps import alone
+from lockfast.backends.sql.steps import Query, alone
 from lockfast.backends.sql.verbs import Decided, Verbs
-from lockfast.backends.sqlite import findings
-from lockfast.backends.sqlite.connection import Connection
-from lockfast.backends.sqlite.crowded_names import CrowdedNames
+from lockfast.backends.sqlite import diagnostics
+from lockfast.backends.sqlite.connection import SqliteConnection
 from lockfast.backends.sqlite.dialect import (
     SqliteDialect,
+    SqliteReaper,
     admitted_at,
     crowds,
     grant_if_empty,
@@ -23,42 +23,124 @@ from lockfast.backends.sqlite.dialect import (
     release_if_alone,
 )
 from lockfast.backends.sqlite.doorbell import Doorbell
-from lockfast.backends.sqlite.driver import Driver
-from lockfast.backends.sqlite.sweeping import Broom
-from lockfast.backends.sqlite.waiters import Waiters
-from lockfast.core.door import TOMBSTONE, WINDOW
+from lockfast.backends.sqlite.wait_schedule import Waiters
+from lockfast.core.door import (
+    ADMISSION_WINDOW_SECONDS,
+    ADMITTED,
+    HOLDING,
+    TOMBSTONE_SECONDS,
+    WAITING,
+    next_token,
+)
 from lockfast.core.naming import storage_key
-from lockfast.core.place import ADMITTED, HOLDING, WAITING
-from lockfast.core.tokens import next_token
 from lockfast.model import Crowd, Grant, Held, Window
-from lockfast.runtime import forking
-from lockfast.runtime.afterwards import Afterwards
+from lockfast.runtime import fork
+from lockfast.runtime.worker import DeferredCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from lockfast.backends.sql.passing import Arrived
-    from lockfast.backends.sql.steps import Steps
+    from lockfast.backends.sql.door_rows import Arrived
+    from lockfast.backends.sql.steps import Rows, Steps
     from lockfast.backends.sqlite.presence import Presence
     from lockfast.model import Claim, Finding, Holder, Inspection, Renewal
     from lockfast.runtime.clock import Clock
 
-PATIENCE = 2.0
-"""How long what was put off is tried, in seconds."""
+# Names at which other claims were met, where the single statements of an uncontended lock would
+# fail.
+#
+# Each of those statements takes the file's only write lock, even to find that it can do nothing. So
+# a claim for a name in this set goes through the door at once. The set is only a guess, and a wrong
+# guess costs little.
 
-NOBODY = Crowd(0, None)
-ENOUGH = 0.5
-"""One whose window is older than this part of it asks for a full ttl: what is left might not do
-for the renewal that must come first."""
+CROWDED_NAMES_MAX = 4096
+"""Maximum number of remembered names, so that a lock per order id does not fill the memory."""
 
-MAY_BE_FORGOTTEN = (HOLDING, ADMITTED, WAITING)
+
+class CrowdedNames(set[str]):
+    """One client's crowded names; a name is discarded once a claim turns out to be alone there."""
+
+    def add(self, name: str) -> None:
+        """Remember that somebody else was at the name."""
+        if len(self) >= CROWDED_NAMES_MAX:
+            self.clear()
+        super().add(name)
+
+
+T = TypeVar("T")
+
+
+# Runs steps on the connection, either in a transaction that is followed by its wakeups, or only to
+# read.
+
+
+class StepRunner:
+    """Runs steps on one client's connection, one call at a time."""
+
+    def __init__(
+        self, connection: SqliteConnection, bell: Doorbell, deferred_calls: DeferredCalls
+    ) -> None:
+        self._connection = connection
+        self._bell = bell
+        self._deferred = deferred_calls
+
+    def transact(self, steps: Steps[Decided[T]], deadline: float) -> T:
+        """Run the steps in a transaction, then wake the claims that they admitted or refused."""
+        rings: list[str] = []
+
+        def work() -> T:
+            decided = self._run(steps)
+            rings.extend(place.bell for place in decided.woken)
+            return decided.answer
+
+        try:
+            answer = self._connection.transact(work, deadline)
+        finally:
+            # Wake after the commit, because a woken claim must find its entry. Wake also after an
+            # interrupt, when it is unknown whether there was a commit, because a spurious wakeup
+            # does no harm.
+            self._bell.ring(rings)
+            self._deferred.do()
+        return answer
+
+    def look(self, steps: Callable[[], Steps[T]], deadline: float) -> T:
+        """Run steps that only read, without a transaction; restart while others lock the file."""
+        return self._connection.patiently(lambda: self._run(steps()), deadline)
+
+    def _run(self, steps: Steps[T]) -> T:
+        connection = self._connection
+        answers: list[Rows] | None = None
+        while True:
+            try:
+                asked = steps.send(answers)  # type: ignore[arg-type]  # None begins them
+            except StopIteration as end:
+                answer: T = end.value
+                return answer
+            answers = []
+            for one in asked:
+                if isinstance(one, Query):
+                    answers.append(connection.execute(one.statement, one.values).fetchall())
+                else:
+                    connection.execute_many(one.statement, one.rows)
+                    answers.append(())
+
+
+DEFERRED_TIMEOUT_SECONDS = 2.0
+"""Timeout for deferred calls, in seconds."""
+
+NO_CROWD = Crowd(0, None)
+PUSHED_GRANT_FRACTION = 0.5
+"""A claim that has used more than this fraction of its admission window asks for a full ttl,
+because the rest might be too short for the renewal that must come first."""
+
+WATCHED_STATES = (HOLDING, ADMITTED, WAITING)
 
 
 class Database:
-    """The verbs on one client's connection; they come one at a time.
+    """The verbs of the port on one client's connection; calls come one at a time.
 
-    `tell` is called with a claim of ours that should ask again, from any thread.
+    `tell` is called, from any thread, with a claim of ours that should ask again.
     """
 
     def __init__(
@@ -73,55 +155,60 @@ class Database:
     ) -> None:
         self.bell: Doorbell = Doorbell()
         self.waiters: Waiters = Waiters()
-        self.connection: Connection = Connection(
+        self.connection: SqliteConnection = SqliteConnection(
             path, clock=clock, create=create, synchronous=synchronous
         )
         self._clock = clock
         self._namespace = namespace
         self._synchronous = synchronous
-        self._tell = tell
-        self._broom = Broom(self.connection)
-        self._afterwards = Afterwards()
+        self._wake_claim = tell
+        self._reaper = SqliteReaper(self.connection)
+        self._deferred = DeferredCalls()
         self._verbs = Verbs(SqliteDialect(self.connection.now), namespace=namespace)
-        self._driver = Driver(self.connection, self.bell, self._afterwards)
-        self._over: dict[str, float] = {}
+        self._driver = StepRunner(self.connection, self.bell, self._deferred)
+        self._tombstones: dict[str, float] = {}
         self._crowded = CrowdedNames()
-        forking.forget_in_child(self)
+        fork.reset_in_child(self)
 
     # -- the verbs ---------------------------------------------------------------------
 
-    def try_acquire(self, claim: Claim, *, deadline: float, was_rung: bool = False) -> Grant | Held:
-        """See Door.arrive; a name whose holder's process is dead is freed on the way.
+    def try_acquire(
+        self, claim: Claim, *, deadline: float, was_woken: bool = False
+    ) -> Grant | Held:
+        """Apply `Door.arrive`; a name whose holder's process is dead is freed on the way.
 
-        Of a claim that was rung for it is looked first whether it was let in.
+        A claim that was woken is first checked for an admission.
         """
         presence = self.connection.open(deadline, client=claim.client)
-        if self._over and claim.id in self._over:
+        if self._tombstones and claim.id in self._tombstones:
             return Held(())
         waiters, name = self.waiters, claim.name
-        if not (name in self._crowded or (waiters.are_any and waiters.are_at(name))):
+        if not (name in self._crowded or (waiters.has_waiters and waiters.is_waiting_at(name))):
             grant = self._grant_if_empty(claim, deadline)
             if grant is not None:
-                if self.bell.is_hung:  # for this claim too, if an earlier question of it failed
+                # The doorbell may have an address for this claim too, if an earlier request for it
+                # failed.
+                if self.bell.has_claims:
                     self.stop_waiting(claim)
                 return grant
             self._crowded.add(name)
-        elif was_rung:
-            grant = self._let_in(claim, deadline)
+        elif was_woken:
+            grant = self._pushed_grant(claim, deadline)
             if grant is not None:
                 self.stop_waiting(claim)
                 return grant
-        return self._stand(claim, presence, deadline)
+        return self._join_line(claim, presence, deadline)
 
-    def _stand(self, claim: Claim, presence: Presence, deadline: float) -> Grant | Held:
-        """Return the answer that the door gives, once those who are dead have left it."""
+    def _join_line(self, claim: Claim, presence: Presence, deadline: float) -> Grant | Held:
+        """Return the door's answer, once dead clients have been removed from it."""
         is_new = claim.queues and self.waiters.arrival_of(claim) is None
         while True:
             answer = self._ask(claim, deadline)
             if isinstance(answer, Grant):
                 self.stop_waiting(claim)
                 return answer
-            # Who comes behind others leaves it to them at first, and to its own glances.
+            # A new claim behind others at first leaves the check for dead clients to them, and to
+            # its own later checks.
             is_behind = is_new and answer.place is not None and answer.place > 1
             watched = () if is_behind else self.waiters.watched_by(claim)
             gone = [one for one in watched if presence.is_gone(one)]
@@ -154,47 +241,49 @@ class Database:
         decided = yield from self._verbs.arrive(claim, bell=bell, arrived=arrived)
         if isinstance(decided.answer, Grant):
             self._crowded.discard(claim.name)
-        yield from self._note(claim, decided)
+        yield from self._record_waiter(claim, decided)
         return Decided(decided.answer, decided.door.woken)
 
     def _still_waiting(self, claim: Claim, arrived: int) -> Steps[Held | None]:
-        """Return the answer to a claim whose turn has not come: a look, no transaction."""
+        """Return the answer to a claim whose turn has not come; reads without a transaction."""
         decided = yield from self._verbs.still_waiting(claim, arrived=arrived)
         if decided is None or isinstance(decided.answer, Grant):
             return None
-        yield from self._note(claim, decided)
+        yield from self._record_waiter(claim, decided)
         return decided.answer
 
-    def _let_in(self, claim: Claim, deadline: float) -> Grant | None:
-        """Return what a claim has by another's release, None if it had better ask.
+    def _pushed_grant(self, claim: Claim, deadline: float) -> Grant | None:
+        """Return the grant that another client's release has made, None if the claim has to ask.
 
-        Whoever released has written that it holds, for a window, and nobody else ends it
-        before. So it need not be written once more: the first renewal makes it a full ttl.
+        The releasing client has recorded that the claim holds for an admission window, and nobody
+        else ends that earlier. So the hold need not be written again, and the first renewal extends
+        it to a full ttl.
         """
         arrived = self.waiters.arrival_of(claim)
         if arrived is None or not is_plain(claim):
             return None
         ask = admitted_at(storage_key(self._namespace, claim.name), claim, arrived)
         for token, since, until in self._driver.look(lambda: alone(ask), deadline):
-            if self.connection.now() - since <= (until - since) * ENOUGH:
+            if self.connection.now() - since <= (until - since) * PUSHED_GRANT_FRACTION:
                 window = Window(self.connection.local(since), until - since)
                 return Grant(claim, token, claim.ttl, window)
         return None
 
-    def _note(self, claim: Claim, decided: Arrived) -> Steps[None]:
-        """Remember where a claim stands that was not let in, and whom it has to look after.
+    def _record_waiter(self, claim: Claim, decided: Arrived) -> Steps[None]:
+        """Record the arrival of a claim that was not admitted, and the clients it has to watch.
 
-        Those are the clients of all inside, of the front, and of the nearest in the line.
+        Those are the clients of all entries inside, of the front, and of the nearest entry ahead in
+        the line.
         """
         answer, door = decided
         if isinstance(answer, Grant):
             return
         place = door.find(claim.id)
         if place is not None and answer.place is not None:
-            self._tell_next(self.waiters.join(claim, arrived=place.arrived))
+            self._wake_next(self.waiters.join(claim, arrived=place.arrived))
         if place is not None and not self.waiters.is_first(claim):
             return
-        clients = {one.claim.client for one in door.places if one.standing in MAY_BE_FORGOTTEN}
+        clients = {one.claim.client for one in door.places if one.standing in WATCHED_STATES}
         if place is not None and not door.is_whole:
             key = storage_key(self._namespace, claim.name)
             [nearest] = yield [nearest_before(key, place.arrived)]
@@ -202,23 +291,23 @@ class Database:
         self.waiters.watch(claim, clients - {claim.client})
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> list[Renewal]:
-        """See Door.renew; the whole batch in one transaction."""
+        """Apply `Door.renew` to the whole batch, in one transaction."""
         self.connection.open(deadline)
         return self._driver.transact(self._verbs.renew([one.claim for one in grants]), deadline)
 
     def hand_over(self, claim: Claim, *, deadline: float) -> Renewal:
-        """See Door.hand_over."""
-        # Of a client that is not seen here, whoever looks next would think that it is dead.
+        """Apply `Door.hand_over`."""
+        # Announce the client, because otherwise the next client that checks would take it for dead.
         self.connection.open(deadline, client=claim.client)
         return self._driver.transact(self._verbs.hand_over(claim), deadline)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See Door.release."""
+        """Apply `Door.release`; inside a transaction of this thread it is deferred."""
         claim = grant.claim
         if tombstone:
-            self._bury(claim)
+            self._add_tombstone(claim)
         if self.connection.is_inside:
-            self._afterwards.add(lambda: self._release(claim, self._patience(claim)))
+            self._deferred.add(lambda: self._release(claim, self._deferred_deadline(claim)))
             return True
         return self._release(claim, deadline)
 
@@ -229,8 +318,8 @@ class Database:
         statement, values = release_if_alone(key, claim, now=now)
         is_crowded = claim.name in self._crowded
         if not is_crowded and self.connection.write(statement, values, deadline):
-            self._broom.sweep_now_and_then(deadline)
-            self._afterwards.do()
+            self._reaper.reap_if_due(deadline)
+            self._deferred.do()
             return True
         self._crowded.add(claim.name)
         return self._driver.transact(self._release_to_next(claim, now), deadline)
@@ -242,11 +331,11 @@ class Database:
         return decided
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See Door.withdraw."""
+        """Apply `Door.withdraw`; inside a transaction of this thread it is deferred."""
         if tombstone:
-            self._bury(claim)
+            self._add_tombstone(claim)
         if self.connection.is_inside:
-            self._afterwards.add(lambda: self._withdraw(claim, self._patience(claim)))
+            self._deferred.add(lambda: self._withdraw(claim, self._deferred_deadline(claim)))
         else:
             self._withdraw(claim, deadline)
 
@@ -259,17 +348,17 @@ class Database:
     def break_(
         self, name: str, *, token: int | None, owner: str | None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See Door.break_."""
+        """Apply `Door.break_`."""
         self.connection.open(deadline)
         return self._driver.transact(self._verbs.break_(name, token=token, party=owner), deadline)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """Return what the file says of the name; writes nothing."""
+        """Return the state of the name; writes nothing."""
         self.connection.open(deadline)
         return self._driver.look(lambda: self._verbs.inspect(name), deadline)
 
     def crowds(self, names: Sequence[str], *, deadline: float) -> list[Crowd]:
-        """Return how many are at each of the names; writes nothing."""
+        """Return how many claims are at each of the names; writes nothing."""
         self.connection.open(deadline)
         return self._driver.look(lambda: self._crowds(names), deadline)
 
@@ -277,7 +366,7 @@ class Database:
         keys = [storage_key(self._namespace, name) for name in names]
         [rows] = yield [crowds(keys, now=self.connection.now())]
         known = {key: Crowd(number, token or None) for key, number, token in rows}
-        return [known.get(key, NOBODY) for key in keys]
+        return [known.get(key, NO_CROWD) for key in keys]
 
     def survey(self, prefix: str, *, deadline: float) -> list[Inspection]:
         """Return all names in use that begin with the prefix, in byte order."""
@@ -285,61 +374,63 @@ class Database:
         return self._driver.look(lambda: self._verbs.survey(prefix), deadline)
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """Leave what the client still holds to its ttl, though the client goes away."""
+        """Let the client's holds last until their ttl ends, although the client goes away."""
         self.connection.open(deadline)
         statement = "UPDATE places SET client = '' WHERE client = ?"
         self.connection.write(statement, (client,), deadline)
 
     def diagnose(self, *, deadline: float) -> list[Finding]:
-        """Return what this file can promise."""
+        """Return findings about what this file can guarantee."""
         self.connection.open(deadline)
-        return findings.findings(self.connection, synchronous=self._synchronous, deadline=deadline)
+        return diagnostics.findings(
+            self.connection, synchronous=self._synchronous, deadline=deadline
+        )
 
     # -- waiting -----------------------------------------------------------------------
 
-    def is_anyone_gone(self, claim: Claim) -> bool:
-        """Whether one of those in front of a waiting claim is dead; runs no statement."""
+    def is_any_dead(self, claim: Claim) -> bool:
+        """Whether a client ahead of a waiting claim is dead; runs no statement."""
         is_gone = self.connection.presence.is_gone
         return any(is_gone(client) for client in self.waiters.watched_by(claim))
 
     def stop_waiting(self, claim: Claim) -> None:
-        """Let go of what a waiting claim needed; the next of ours at this name looks."""
-        self.bell.take_down(claim.id)
-        self._tell_next(self.waiters.leave(claim))
+        """Forget a waiting claim; our next one at this name has to check from now on."""
+        self.bell.unregister(claim.id)
+        self._wake_next(self.waiters.leave(claim))
 
-    def _tell_next(self, claim_id: str | None) -> None:
+    def _wake_next(self, claim_id: str | None) -> None:
         if claim_id is not None:
-            self._tell(claim_id)
+            self._wake_claim(claim_id)
 
     def close(self) -> None:
-        """Close the file and the bell; a closed database opens again when it is used."""
+        """Close the file and the doorbell; a closed database opens again when it is used."""
         self.bell.close()
         self.waiters.clear()
         self.connection.close()
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's bell."""
+        """Close the parent's doorbell, and forget its claims."""
         self.bell.close()
         self.waiters.clear()
-        self._afterwards.clear()
-        self._over = {}
+        self._deferred.clear()
+        self._tombstones = {}
 
-    def _bury(self, claim: Claim) -> None:
-        # Only this client sends requests for its claims, and none of them is under way for
-        # longer than its call. So what is over need not stand in the file for all to read.
+    def _add_tombstone(self, claim: Claim) -> None:
+        # Only this client sends requests for its claims, and none of them is under way for longer
+        # than its call. So tombstones need not be in the file for other clients to read.
         now = self._clock.now()
-        while self._over and next(iter(self._over.values())) <= now:
-            del self._over[next(iter(self._over))]
-        self._over[claim.id] = now + max(claim.ttl, TOMBSTONE)
+        while self._tombstones and next(iter(self._tombstones.values())) <= now:
+            del self._tombstones[next(iter(self._tombstones))]
+        self._tombstones[claim.id] = now + max(claim.ttl, TOMBSTONE_SECONDS)
 
-    def _patience(self, claim: Claim) -> float:
-        return self._clock.now() + min(claim.ttl, PATIENCE)
+    def _deferred_deadline(self, claim: Claim) -> float:
+        return self._clock.now() + min(claim.ttl, DEFERRED_TIMEOUT_SECONDS)
 
 
 def is_plain(claim: Claim) -> bool:
-    """Whether nothing hangs on its grant but the window, which ends within its ttl.
+    """Whether the claim's grant depends only on the admission window, which ends within its ttl.
 
     See decision 0006.
     """
-    is_lasting = claim.ttl >= WINDOW
+    is_lasting = claim.ttl >= ADMISSION_WINDOW_SECONDS
     return is_lasting and claim.party is None and not claim.lock_delay and not claim.min_hold

@@ -1,23 +1,24 @@
-"""The statements of the embedded file."""
+"""The statements for the SQLite file, and the reaper of idle names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from lockfast.backends.sql.dialect import Seen
-from lockfast.backends.sql.rows import COLUMNS
-from lockfast.backends.sql.steps import Ask, AskMany
-from lockfast.core.place import Standing
+from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.door_rows import COLUMNS
+from lockfast.backends.sql.steps import Query, QueryMany
+from lockfast.core.door import EntryState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from lockfast.backends.sql.changes import Change
-    from lockfast.backends.sql.steps import Asked, Rows
+    from lockfast.backends.sql.door_rows import Change
+    from lockfast.backends.sql.steps import Queries, Rows
+    from lockfast.backends.sqlite.connection import SqliteConnection
     from lockfast.model import Claim
 
 Statement: TypeAlias = "tuple[str, tuple[object, ...]]"
-"""One that no step asks for: it is run by itself, at every uncontended acquire and release."""
+"""A statement and its values, run outside of any steps at every uncontended acquire and release."""
 
 _COLUMNS = ", ".join(COLUMNS)
 _STANDING = "FROM places INDEXED BY standings WHERE key = ? AND arrived > 0 AND standing"
@@ -36,20 +37,22 @@ SELECT (SELECT max(arrived) FROM places WHERE key = ?), (SELECT count(*) {_STAND
 """  # noqa: S608
 ADMITTED_AT = f"""
 SELECT token, since, until FROM places
-WHERE key = ? AND arrived = ? AND id = ? AND standing = {Standing.ADMITTED:d}
+WHERE key = ? AND arrived = ? AND id = ? AND standing = {EntryState.ADMITTED:d}
 """  # noqa: S608
 COUNT_BEFORE = f"SELECT count(*) {_STANDING} = 3 AND arrived < ?"
 NEAREST_BEFORE = f"SELECT client {_STANDING} = 3 AND arrived < ? ORDER BY arrived DESC LIMIT 1"
 SAVE = f"INSERT OR REPLACE INTO places VALUES ({', '.join('?' * 17)})"  # noqa: S608
 DROP = "DELETE FROM places WHERE key = ? AND arrived = ?"
 
-# The uncontended cycle: what Door.arrive and Door.release do when nobody else is at the
-# door, each as one statement. A transaction with its own BEGIN, a read and a COMMIT costs
-# about twice as much. Whoever is not served by these goes through the door: also one whose
-# clock is not ahead of the last token, so that the token is known without asking for it
-# (RETURNING opens a table of its own each time). Each value is given once where it can be,
-# and none is bytes or None: for those sqlite3 looks for an adapter, which costs more than
-# to bind all others. The marks carry no numbers: Pythons 3.12.0 to 3.12.3 warn of those.
+# The uncontended cycle does what Door.arrive and Door.release do when nobody else is at the door,
+# each as one statement. A transaction with its own BEGIN, a read and a COMMIT costs about twice as
+# much.
+#
+# Claims that these statements do not serve go through the door, even a claim whose clock is merely
+# not ahead of the last token. So the token is known without reading it back (RETURNING opens a
+# table of its own each time). Each value is given once where possible, and none is bytes or None,
+# because for those sqlite3 looks for an adapter, which costs more than binding all other values.
+# The placeholders have no numbers, because Python 3.12.0 to 3.12.3 warns about those.
 GRANT_IF_EMPTY = """
 INSERT INTO places VALUES (?, 0, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, 0, ?, ?, ?, '', ?, ?)
 ON CONFLICT (key, arrived) DO UPDATE SET
@@ -70,84 +73,76 @@ WHERE key = ? AND arrived = 0 AND id = ? AND standing = 0 AND until > ?
 """
 
 NAMES_IN_USE = f"""
-SELECT DISTINCT key FROM places WHERE key >= ? AND id != '' AND standing < {Standing.GONE:d}
+SELECT DISTINCT key FROM places WHERE key >= ? AND id != '' AND standing < {EntryState.GONE:d}
     AND substr(key, 1, ?) = ? ORDER BY key
 """  # noqa: S608
-# What is overdue and was not seen to yet is nobody; the record is row 0, also when nobody is there.
+# Entries that are overdue but were not ended yet do not count. The record is row 0, which exists
+# even if nobody is there.
 CROWDS = f"""
-SELECT key, sum(id != '' AND standing < {Standing.GONE:d}
-    AND (standing = {Standing.WAITING:d} OR until > ?)), max(last_token)
+SELECT key, sum(id != '' AND standing < {EntryState.GONE:d}
+    AND (standing = {EntryState.WAITING:d} OR until > ?)), max(last_token)
 FROM places WHERE key IN"""  # noqa: S608
 NAMES_OF = "SELECT DISTINCT key FROM places WHERE client IN"
 
 
 class SqliteDialect:
-    """See the protocol. The transaction locks the whole file before any of these is run."""
+    """Builds queries; the transaction locks the whole file before any of them is run."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
 
-    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Ask]:
-        """See the protocol."""
+    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Query]:
         del locked
         if front is None:
-            return (Ask(LOAD, (key,)),)
-        at = bytearray(key)  # no bytes, as below
-        return (Ask(LOAD_FRONT, (at, at, at, at, front)),)
+            return (Query(LOAD, (key,)),)
+        at = bytearray(key)  # not bytes, for which sqlite3 would look for an adapter
+        return (Query(LOAD_FRONT, (at, at, at, at, front)),)
 
-    def seen(self, answers: Sequence[Rows]) -> Seen:
-        """See the protocol; the record, if there is one, is row 0."""
+    def seen(self, answers: Sequence[Rows]) -> SeenDoor:
+        """Return what was read of the door; the record, if there is one, is row 0."""
         [rows] = answers
         if rows and rows[0][0] == 0:
-            return Seen(self._now(), rows[0][14], rows[0][15], rows)
-        return Seen(self._now(), 0, 0, rows)
+            return SeenDoor(self._now(), rows[0][14], rows[0][15], rows)
+        return SeenDoor(self._now(), 0, 0, rows)
 
-    def make(self, key: bytes) -> Asked:
-        """Ask nothing: who comes first writes it."""
+    def make(self, key: bytes) -> Queries:
+        """Return no query, because the first claim writes the record."""
         del key
         return ()
 
-    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
-        """See the protocol."""
-        return Ask(LOAD_AT, (key, arrived, claim_id))
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
+        return Query(LOAD_AT, (key, arrived, claim_id))
 
-    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
-        """See the protocol."""
-        return Ask(f"{LOAD_AMONG} ({_marks(claim_ids)})", (key, *claim_ids))
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
+        return Query(f"{LOAD_AMONG} ({_marks(claim_ids)})", (key, *claim_ids))
 
-    def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
-        """See the protocol."""
-        return Ask(f"{LOAD_PARTIES} ({_marks(parties)})", (key, *parties))
+    def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
+        return Query(f"{LOAD_PARTIES} ({_marks(parties)})", (key, *parties))
 
-    def end_of_line(self, key: bytes) -> Ask:
-        """See the protocol."""
-        return Ask(END_OF_LINE, (key, key))
+    def end_of_line(self, key: bytes) -> Query:
+        return Query(END_OF_LINE, (key, key))
 
-    def count_before(self, key: bytes, arrived: int) -> Ask:
-        """See the protocol."""
-        return Ask(COUNT_BEFORE, (key, arrived))
+    def count_before(self, key: bytes, arrived: int) -> Query:
+        return Query(COUNT_BEFORE, (key, arrived))
 
-    def save(self, change: Change) -> Asked:
-        """See the protocol."""
-        asked: list[Ask | AskMany] = []
+    def save(self, change: Change) -> Queries:
+        asked: list[Query | QueryMany] = []
         if change.left:
-            asked.append(AskMany(DROP, [(change.key, arrived) for arrived in change.left]))
+            asked.append(QueryMany(DROP, [(change.key, arrived) for arrived in change.left]))
         rows = change.rows if change.record is None else [*change.rows, change.record]
         if rows:
-            asked.append(AskMany(SAVE, rows))
+            asked.append(QueryMany(SAVE, rows))
         return asked
 
-    def names_in_use(self, start: bytes) -> Ask:
-        """See the protocol."""
-        return Ask(NAMES_IN_USE, (start, len(start), start))
+    def names_in_use(self, start: bytes) -> Query:
+        return Query(NAMES_IN_USE, (start, len(start), start))
 
-    def names_of(self, clients: Sequence[str]) -> Ask:
-        """See the protocol."""
-        return Ask(f"{NAMES_OF} ({_marks(clients)}) ORDER BY key", clients)
+    def names_of(self, clients: Sequence[str]) -> Query:
+        return Query(f"{NAMES_OF} ({_marks(clients)}) ORDER BY key", clients)
 
 
 def grant_if_empty(key: bytes, claim: Claim, *, now: float, token: int) -> Statement:
-    """Grant to one who comes to an empty door; it changes one row, or none."""
+    """Return the statement that grants a claim at an empty door; it changes one row, or none."""
     return GRANT_IF_EMPTY, (
         bytearray(key),
         claim.id,
@@ -167,24 +162,82 @@ def grant_if_empty(key: bytes, claim: Claim, *, now: float, token: int) -> State
 
 
 def release_if_alone(key: bytes, claim: Claim, *, now: float) -> Statement:
-    """End the hold of one who is alone; it changes one row, or none."""
+    """Return the statement that ends the hold of a lone claim; it changes one row, or none."""
     return RELEASE_IF_ALONE, (bytearray(key), claim.id, now, now)
 
 
-def admitted_at(key: bytes, claim: Claim, arrived: int) -> Ask:
-    """Ask for token, beginning and end of the window, if the claim was let in where it stands."""
-    return Ask(ADMITTED_AT, (bytearray(key), arrived, claim.id))
+def admitted_at(key: bytes, claim: Claim, arrived: int) -> Query:
+    """Return the query for the token and the admission window, if the claim was admitted."""
+    return Query(ADMITTED_AT, (bytearray(key), arrived, claim.id))
 
 
-def nearest_before(key: bytes, arrived: int) -> Ask:
-    """Ask for the client of who waits just before this arrival, if anybody does."""
-    return Ask(NEAREST_BEFORE, (key, arrived))
+def nearest_before(key: bytes, arrived: int) -> Query:
+    """Return the query for the client that waits just before this arrival, if there is one."""
+    return Query(NEAREST_BEFORE, (key, arrived))
 
 
-def crowds(keys: Sequence[bytes], *, now: float) -> Ask:
-    """Ask of each key that is known how many are there, and for the last token."""
-    return Ask(f"{CROWDS} ({_marks(keys)}) GROUP BY key", (now, *keys))
+def crowds(keys: Sequence[bytes], *, now: float) -> Query:
+    """Return the query for the number of claims and the last token of each known key."""
+    return Query(f"{CROWDS} ({_marks(keys)}) GROUP BY key", (now, *keys))
 
 
 def _marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
+
+
+# Idle names are removed after a day, so that an application with a lock per order id does not fill
+# the file for ever.
+
+REAP_AFTER_SECONDS = 24 * 3600.0
+"""An idle record may be removed once its last token is this far behind the store's clock."""
+
+REAP_EVERY_VERBS = 64
+REAP_ROWS = 256
+
+
+class SqliteReaper:
+    """Reaps idle names a few rows at a time, so that no caller has to pay for all of them.
+
+    Each round starts where the last one stopped.
+    """
+
+    def __init__(self, connection: SqliteConnection) -> None:
+        self._connection = connection
+        self._from = b""
+        self._until_next = 0
+
+    def reap_if_due(self, deadline: float) -> None:
+        """Reap at every `REAP_EVERY_VERBS`th call; call it after each release."""
+        self._until_next -= 1
+        if self._until_next > 0:
+            return
+        self._until_next = REAP_EVERY_VERBS
+        idle = self._connection.patiently(self._look, deadline)
+        if idle:
+            # Begin the transaction only now, because inside one a signal handler's own call would
+            # be refused.
+            self._connection.transact(lambda: self._delete(idle), deadline)
+
+    def _look(self) -> list[tuple[bytes, int]]:
+        rows = self._connection.execute(
+            "SELECT key, last_token, id != '' OR arrived > 0 FROM places WHERE key > ?"
+            " ORDER BY key, arrived LIMIT ?",
+            (self._from, REAP_ROWS),
+        ).fetchall()
+        is_all = len(rows) < REAP_ROWS
+        # The last key's claims may be beyond the limit, unseen.
+        busy = {key for key, _, is_busy in rows if is_busy} | {rows[-1][0] if not is_all else b""}
+        limit = (self._connection.now() - REAP_AFTER_SECONDS) * 1_000_000
+        self._from = b"" if is_all else rows[-1][0]
+        return [(key, token) for key, token, _ in rows if key not in busy and token < limit]
+
+    def _delete(self, idle: list[tuple[bytes, int]]) -> None:
+        # The next boot's tokens must stay above this token, although the names are forgotten.
+        floor = max(token for _, token in idle)
+        self._connection.execute("UPDATE meta SET floor = max(floor, ?)", (floor,))
+        # Keep the names at which a claim has arrived since the read.
+        self._connection.execute_many(
+            "DELETE FROM places WHERE key = ? AND id = '' AND last_token = ?"
+            " AND NOT EXISTS (SELECT 1 FROM places WHERE key = ? AND arrived > 0)",
+            [(key, token, key) for key, token in idle],
+        )

@@ -1,9 +1,10 @@
-"""The doorbell: a client's loopback socket, whose address stands in the rows of its claims.
+"""The doorbell, a client's wakeup socket on the loopback interface.
 
-Whoever admits a claim rings by a datagram with the nonce from its row, which says who is
-meant and that the sender has read it. One socket for all claims of a client: a thousand who
-wait must not use up the descriptors. A ring is a hint and may be lost (another network
-namespace, a full buffer); the first of those who wait also looks by itself now and then.
+The address of the doorbell is in the rows of its client's claims. A client that admits a claim
+sends a datagram with the nonce from the claim's row. The nonce says which claim is meant, and shows
+that the sender has read the row. All claims of a client share one socket, so that a thousand
+waiters do not use up the descriptors. A wakeup is a hint and may be lost (another network
+namespace, a full buffer), so the first waiter also checks on its own now and then.
 """
 
 from __future__ import annotations
@@ -17,22 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _HOST = "127.0.0.1"
-_TOGETHER = 64
-"""So many rings of one client go in one datagram: admitting a crowd must not flood its buffer."""
+_WAKEUPS_PER_DATAGRAM = 64
+"""Maximum number of wakeups for one client in one datagram. They are combined, because admitting
+many claims must not flood the client's buffer."""
 
-LARGEST = 2048
-"""No ring is longer."""
+MESSAGE_MAX_BYTES = 2048
+"""Maximum size of a wakeup datagram."""
 
 
 class Socket(socket.socket):
-    """Closes in silence when nobody has it: an interrupt may strike before it is kept."""
+    """A socket that closes silently when it is garbage collected.
+
+    An interrupt may strike before the socket is stored.
+    """
 
     def __del__(self) -> None:
         self.close()
 
 
 class Doorbell:
-    """The bell of one client, and how it rings those of others."""
+    """Receives the wakeups of one client, and sends wakeups to others."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -40,16 +45,16 @@ class Doorbell:
         self._claims: dict[str, str] = {}
 
     @property
-    def is_hung(self) -> bool:
-        """Whether it rings for any claim."""
+    def has_claims(self) -> bool:
+        """Whether any claim can be woken through the doorbell."""
         return bool(self._nonces)
 
     def hang(self, claim_id: str) -> str:
-        """Return the address that rings for this claim; empty if no socket is to be had."""
+        """Return the address that wakes this claim; empty if no socket can be opened."""
         try:
             port = self._opened().getsockname()[1]
         except OSError:
-            return ""  # no descriptor is left: then this claim has only its own looking
+            return ""  # no descriptor is left, so this claim has only its own checks
         nonce = self._nonces.get(claim_id)
         if nonce is None:
             nonce = secrets.token_hex(8)
@@ -57,59 +62,60 @@ class Doorbell:
             self._nonces[claim_id] = nonce
         return f"{port}:{nonce}"
 
-    def take_down(self, claim_id: str) -> None:
-        """Hear no more rings for this claim."""
+    def unregister(self, claim_id: str) -> None:
+        """Stop receiving wakeups for this claim."""
         self._claims.pop(self._nonces.pop(claim_id, ""), None)
 
     def fileno(self) -> int:
-        """Return what can be polled for rings, -1 if there is nothing."""
+        """Return the descriptor to poll for wakeups, -1 if there is none."""
         bell = self._socket
         return -1 if bell is None else bell.fileno()
 
-    def heard(self) -> Iterator[str]:
-        """Yield the claims that were rung for, as far as rings have come."""
+    def received(self) -> Iterator[str]:
+        """Yield the claims whose wakeups have arrived."""
         bell = self._socket
-        # Closed under us, when the client is: nothing is heard any more.
+        # When the client is closed, its socket is closed during this loop, and no more wakeups
+        # come.
         with suppress(OSError):
             while bell is not None:
                 try:
-                    message = bell.recv(LARGEST)
+                    message = bell.recv(MESSAGE_MAX_BYTES)
                 except ConnectionResetError:
-                    continue  # how Windows tells that a ring of ours found nobody; more may come
-                yield from self.understood(message)
+                    continue  # Windows: a datagram of ours had no receiver; more may come
+                yield from self.claims_in(message)
 
-    def understood(self, message: bytes) -> Iterator[str]:
-        """Yield the claims that it rings for; what strangers send is for nobody."""
+    def claims_in(self, message: bytes) -> Iterator[str]:
+        """Yield the claims that a datagram wakes; unknown nonces are ignored."""
         for nonce in message.decode("ascii", "replace").split():
             claim_id = self._claims.get(nonce)
             if claim_id is not None:
                 yield claim_id
 
     @property
-    def ear(self) -> socket.socket | None:
-        """What rings come by, None if there is nothing."""
+    def receiving_socket(self) -> socket.socket | None:
+        """The socket that receives wakeups, None if it is not open."""
         return self._socket
 
     def ring(self, addresses: Iterable[str]) -> None:
-        """Ring the bells at these addresses; an empty one has none."""
+        """Send wakeups to these addresses; empty ones are skipped."""
         by_port: dict[str, list[str]] = {}
         for address in addresses:
             port, _, nonce = address.partition(":")
             if nonce:
                 by_port.setdefault(port, []).append(nonce)
         for port, nonces in by_port.items():
-            for start in range(0, len(nonces), _TOGETHER):
-                self._send(" ".join(nonces[start : start + _TOGETHER]), port)
+            for start in range(0, len(nonces), _WAKEUPS_PER_DATAGRAM):
+                self._send(" ".join(nonces[start : start + _WAKEUPS_PER_DATAGRAM]), port)
 
-    def poke(self) -> None:
-        """Let whoever polls this bell look up."""
+    def wake_reader(self) -> None:
+        """Wake the thread that polls this socket."""
         bell = self._socket
         with suppress(OSError):
             if bell is not None:
                 self._send("", bell.getsockname()[1])
 
     def _send(self, message: str, port: str) -> None:
-        # Nobody there, a full buffer, no descriptor: it is only a hint.
+        # There may be no receiver, a full buffer or no descriptor, but a wakeup is only a hint.
         with suppress(OSError, ValueError, OverflowError):
             self._opened().sendto(message.encode(), (_HOST, int(port)))
 
@@ -126,7 +132,7 @@ class Doorbell:
         return self._socket
 
     def close(self) -> None:
-        """Take everything down."""
+        """Close the socket, and forget all claims."""
         bell, self._socket = self._socket, None
         self._nonces.clear()
         self._claims.clear()

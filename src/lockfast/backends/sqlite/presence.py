@@ -1,9 +1,9 @@
-"""Who is alive: OS locks on side files, which the kernel drops when a process dies.
+"""Client liveness: OS locks on side files, which the kernel drops when a process dies.
 
-Beside the database stands a directory. Each client holds an exclusive lock on a file of
-its own in it, so that a waiter sees at once that a killed process is gone. And all hold a
-shared lock on `boot`, so that a new boot's client knows that no old one is left. Both last
-until the client leaves, whatever becomes of its connection to the database meanwhile.
+The side files are in a directory beside the database. Each client holds an exclusive lock on a file
+of its own, so that a waiter sees at once that a killed process is gone. All clients hold a shared
+lock on `boot`, so that a client of a new boot knows that none of the old boot is left. Both locks
+last until the client leaves, whatever happens to its connection to the database meanwhile.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".client"
 
-# The clients that this process has announced, by their process: a fork copies the list and not
-# the locks. Module state, because they do not know each other. Whoever runs this is alive, and
-# so are they; fifty clients of one process need not open each other's files all the time.
-_here: dict[str, int] = {}
+# The clients that this process has announced, each with the id of the process, because a fork
+# copies the dict but not the locks. This is module state, because the clients do not know each
+# other. While this code runs, all of them are alive, so fifty clients of one process need not open
+# each other's files all the time.
+_clients_of_process: dict[str, int] = {}
 
 
 class Descriptor(io.FileIO):
-    """An open side file, made and owned in one step: an interrupt after it loses no number.
+    """An open side file, opened and owned in one step, so that an interrupt leaks no descriptor.
 
-    A number that got lost would stay open, with its lock, and our own next attempt would
-    wait for it for ever.
+    A leaked descriptor would stay open, with its lock, and our own next attempt would wait for it
+    for ever.
     """
 
     def __init__(self, path: Path | str, *, create: bool) -> None:
@@ -45,42 +46,46 @@ class Presence:
     """The side files of one database, as one client sees them."""
 
     def __init__(self, database: Path) -> None:
-        self.stand_beside(database)
+        self.use_database(database)
         self._boot: Descriptor | None = None
         self._own: dict[str, Descriptor] = {}
 
-    def stand_beside(self, database: Path) -> None:
-        """Look, and be seen, beside this file; `come_back` moves there what was announced."""
+    def use_database(self, database: Path) -> None:
+        """Use the side files of this database; `announce_again` announces our clients there."""
         self._directory = database.with_name(database.name + "-clients")
 
     @property
     def is_here(self) -> bool:
-        """Whether any client was announced, and has not left."""
+        """Whether any client is announced, and has not left."""
         return bool(self._own)
 
-    def come(self) -> bool:
-        """Be here before the database is used; whether no other client is, until `share`."""
+    def lock_boot(self) -> bool:
+        """Lock `boot` before the database is used; true if no other client is here.
+
+        In that case the lock is exclusive until `share`.
+        """
         if self._boot is None:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             self._boot = Descriptor(self._directory / "boot", create=True)
         elif self._own:
-            return False  # back after a lost connection: whoever might adopt waits for us
-        if here.try_lock_alone(self._boot):
+            # We are back after a lost connection, and our lock keeps others from adopting the boot.
+            return False
+        if here.try_lock_exclusive(self._boot):
             return True
         self.share()
         return False
 
     def share(self) -> None:
-        """Say that a client of this boot is here; waits while another adopts the boot."""
+        """Mark that a client of this boot is here; waits while another client adopts the boot."""
         if self._boot is not None:
             here.lock_shared(self._boot)
 
     def is_announced(self, client: str) -> bool:
-        """Whether this client is seen as alive; nobody is always."""
+        """Whether this client is seen as alive; always true for an empty id."""
         return not client or client in self._own
 
     def announce(self, client: str) -> None:
-        """Be seen as alive under this id until `leave`, or until the process dies."""
+        """Make the client be seen as alive until `leave`, or until the process dies."""
         if self.is_announced(client):
             return
         self._sweep()
@@ -91,20 +96,22 @@ class Presence:
         while self._own.get(client) is before:
             own = Descriptor(path, create=True)
             try:
-                here.lock_alone(own)
+                here.lock_exclusive(own)
                 if _is_same_file(own, path):
                     self._own[client] = own
-                    _here[client] = os.getpid()
+                    _clients_of_process[client] = os.getpid()
             finally:
                 if self._own.get(client) is not own:
-                    # Somebody's sweep took the unlocked file for a dead client's, and we try
-                    # again; or an interrupt struck, and whoever tries again must not wait for us.
+                    # Either another client's cleanup took the unlocked file for that of a dead
+                    # client, and we try again, or an interrupt struck, and the next attempt must
+                    # not wait for this lock.
                     own.close()
 
-    def come_back(self) -> None:
-        """Be seen as alive again where somebody has removed our files.
+    def announce_again(self) -> None:
+        """Announce our clients again if somebody has removed their files.
 
-        The new ones before the old are let go: to this process we have never been away.
+        The new files are locked before the old ones are closed, so this process never sees our
+        clients as gone.
         """
         known = list(self._own.items())
         lost = [client for client, own in known if not _is_same_file(own, self._path(client))]
@@ -118,35 +125,36 @@ class Presence:
             self._lock_file_of(client)
 
     def is_gone(self, client: str) -> bool:
-        """Whether the client's process is dead; an id without presence ends by its ttl."""
-        if not client or client in self._own or _here.get(client) == os.getpid():
+        """Whether the client's process is dead; an entry without a client id ends by its ttl."""
+        if not client or client in self._own or _clients_of_process.get(client) == os.getpid():
             return False
         try:
-            # As text: whoever comes into a line asks this, and a Path takes longer than the rest.
+            # The path is built as text, because every claim that joins a line makes this check, and
+            # a Path would take longer than the rest of it.
             with Descriptor(f"{self._directory}/{client}{_SUFFIX}", create=False) as other:
                 return here.try_lock_shared(other)
         except FileNotFoundError:
-            # It left, or was swept after its death. What still stands under its id in the
-            # database belongs to nobody.
+            # The client left, or its file was removed after its death. Its entries in the database
+            # belong to nobody.
             return True
         except OSError:
-            return False  # we cannot know, for want of a descriptor
+            return False  # unknown, for want of a descriptor
 
     def leave(self) -> None:
-        """Be gone: remove our own files, and let go of the locks."""
+        """Remove our own files, and release the locks."""
         paths = [self._path(client) for client in list(self._own)]
         if here.CAN_REMOVE_OPEN_FILES:
             _remove(paths)
-            self.let_go()
+            self.close_files()
         else:
-            self.let_go()
-            _remove(paths)  # whoever has one open just now keeps it, and sweeps it later
+            self.close_files()
+            _remove(paths)  # a file that another client has open stays, and is removed later
 
-    def let_go(self) -> None:
+    def close_files(self) -> None:
         """Close the descriptors; locks that a fork copied stay with the parent."""
         while self._own:
             client, own = self._own.popitem()
-            _here.pop(client, None)
+            _clients_of_process.pop(client, None)
             own.close()
         boot, self._boot = self._boot, None
         if boot is not None:
@@ -157,7 +165,7 @@ class Presence:
 
     def _sweep(self) -> None:
         for path in self._directory.glob(f"*{_SUFFIX}"):
-            # Where an open file cannot be removed, any program may have it open: a scanner, say.
+            # Where an open file cannot be removed, any program may have it open, such as a scanner.
             with suppress(FileNotFoundError if here.CAN_REMOVE_OPEN_FILES else OSError):
                 here.remove_unless_locked(path)
 

@@ -1,4 +1,4 @@
-"""Where an ensemble is and how it is entered: read from a URL, or from a client of kazoo."""
+"""The address of an ensemble and its login, read from a URL or from a kazoo client."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ OPTIONS = frozenset(
         "verify_certs",
     }
 )
-"""As KazooClient takes them; `acl` is its default_acl."""
+"""Options with the names and types that KazooClient takes; `acl` is its default_acl."""
 
 _SWITCHES = {"check_hostname", "randomize_hosts", "use_ssl", "verify_certs"}
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An ensemble, and the place of our nodes in it."""
+    """An ensemble, and the path of our nodes in it."""
 
     where: str
     chroot: str
@@ -80,7 +80,7 @@ def of_url(url: str, *, where: str, namespace: str, options: Mapping[str, Any]) 
 
 
 def of_client(client: Any, *, namespace: str) -> Address:  # noqa: ANN401 - kazoo has no types
-    """Return where a client of kazoo connects; only its settings are read."""
+    """Return the address that a kazoo client connects to; only its settings are read."""
     hosts = ",".join(
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in client.hosts
     )
@@ -91,7 +91,7 @@ def of_client(client: Any, *, namespace: str) -> Address:  # noqa: ANN401 - kazo
     }
     if client.default_acl:
         given["acl"] = client.default_acl
-    if client._connection.sasl_options:  # noqa: SLF001 - it is kept nowhere else
+    if client._connection.sasl_options:  # noqa: SLF001 - there is no public attribute
         given["sasl_options"] = dict(client._connection.sasl_options)  # noqa: SLF001
     where = f"zookeeper://{hosts}{client.chroot}"
     return _address(hosts, chroot=client.chroot, where=where, namespace=namespace, given=given)
@@ -110,7 +110,7 @@ def _address(
         acl = CREATOR_ALL_ACL if is_known else OPEN_ACL_UNSAFE
     if given.get("use_ssl") and given.get("verify_certs", True):
         given.setdefault("check_hostname", True)
-    # The chroot is put before our paths by ourselves: requests go past kazoo's own methods.
+    # We put the chroot before our paths ourselves, because our requests bypass kazoo's own methods.
     options = {**given, "hosts": hosts}
     users = tuple(str(one[1]).partition(":")[0] for one in given.get("auth_data", ()))
     return Address(where, chroot, namespace, users, _checked_acl(acl), options)

@@ -1,7 +1,7 @@
-"""kazoo as our transport: one client per session, on one thread, and what it stumbled over.
+"""kazoo as our transport: one client per session, on one thread, and the errors that it met.
 
-We hand it requests (`sending`) and hear the answers on its own thread, without the hand-over to
-a second one by which its futures are told. So its handler needs no workers.
+We hand requests to kazoo (`requests.send`) and receive the replies on kazoo's own thread, without
+the hand-over to a second thread that completes its futures. So its handler needs no workers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kazoo.protocol.serialization import CloseInstance, Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import ForceRetryError
 
-from lockfast.backends.zookeeper.refusals import UnusableCertificate
+from lockfast.backends.zookeeper.errors import UnusableCertificate
 from lockfast.platforms import here
 
 if TYPE_CHECKING:
@@ -29,83 +29,86 @@ if TYPE_CHECKING:
 
     from lockfast.runtime.clock import Clock
 
-AGAIN: dict[str, float] = {
+RETRY_POLICY: dict[str, float] = {
     "max_tries": -1,
     "delay": 0.02,
     "backoff": 2,
     "max_jitter": 0.4,
     "max_delay": 0.5,
 }
-"""How kazoo goes round the members once the connection is lost: soon, since a session's time
-runs meanwhile, and for as long as we let it."""
+"""How kazoo tries the members once the connection is lost. It begins soon, since the session's
+timeout is running, and continues for as long as we let it."""
 
-LOOK = 0.002
-"""How often one who leaves looks whether kazoo's thread has ended, which takes a moment."""
+DRIVER_POLL_SECONDS = 0.002
+"""Interval at which a closing client checks whether kazoo's thread has ended, which takes a moment.
+"""
 
 NEVER_YET = float("-inf")
 
-CONNECT = 2.0
-"""A member that does not accept, or not greet, in this time is passed over."""
+CONNECT_SECONDS = 2.0
+"""Time in which a member has to accept a connection, and again to complete the handshake. Otherwise
+the next member is tried."""
 
 _log = logging.getLogger("kazoo.lockfast")
-# Somebody who has not set up logging is told by our errors, and not by kazoo's complaints too.
+# If an application has not set up logging, our errors are enough, because kazoo's messages would
+# repeat them.
 _log.addHandler(logging.NullHandler())
 
 
-class Trouble:
-    """kazoo's log, and the last error in it: kazoo itself keeps no reason for an outage."""
+class DriverTrouble:
+    """kazoo's log, and the last error in it, since kazoo itself keeps no reason for an outage."""
 
     def __init__(self) -> None:
         self.last: BaseException | None = None
 
     def log(self, level: int, message: str, *args: object, **keywords: Any) -> None:  # noqa: ANN401
-        """Pass it on, and keep the error in it, if there is one.
+        """Pass the message on, and keep the error in it, if there is one.
 
-        What kazoo says for debugging is dropped: it shows every request, and in them passwords.
+        Debug messages are dropped, because kazoo logs every request, and passwords with them.
         """
         if level <= logging.DEBUG:
             return
         for one in args:
-            # What our handler caught says more than kazoo's words about it.
+            # The error that our handler caught says more than kazoo's message about it.
             if isinstance(one, BaseException) and not isinstance(self.last, OSError):
                 self.last = one
         _log.log(level, message, *args, **keywords)
 
     def debug(self, message: str, *args: object) -> None:
-        """Drop it: kazoo tells of each request."""
+        """Drop the message, because kazoo logs each request."""
 
     def info(self, message: str, *args: object) -> None:
-        """Pass it on."""
+        """Pass the message on."""
         self.log(logging.INFO, message, *args)
 
     def warning(self, message: str, *args: object) -> None:
-        """Pass it on."""
+        """Pass the message on."""
         self.log(logging.WARNING, message, *args)
 
     warn = warning
 
     def exception(self, message: str, *args: object) -> None:
-        """Pass it on with its traceback."""
+        """Pass the message on with its traceback."""
         self.log(logging.ERROR, message, *args, exc_info=True)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Runs kazoo's connection on its thread, and everything else right there."""
+    """Runs kazoo's connection on one thread, and everything else on that same thread."""
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: DriverTrouble) -> None:
         super().__init__()
         self._trouble = trouble
-        self.patience = CONNECT
-        """How long one member may take to accept, and again to greet."""
+        self.patience = CONNECT_SECONDS
+        """Time in which one member has to accept, and again to complete the handshake."""
 
     def start(self) -> None:
-        """Start no workers: nobody uses kazoo's futures, and watchers only ring a bell."""
+        """Start no workers, because nobody uses kazoo's futures, and watchers only wake others."""
 
     def stop(self) -> None:
-        """See `start`."""
+        """Do nothing; see `start`."""
 
     def dispatch_callback(self, callback: Any) -> None:  # noqa: ANN401
-        """Tell a watcher at once."""
+        """Call a watcher at once."""
         callback.func(*callback.args)
 
     def create_connection(
@@ -117,9 +120,9 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         use_ssl: bool = False,
         **tls: Any,  # noqa: ANN401
     ) -> socket.socket:
-        """Connect to one member; a deaf one may not use up the session's whole time.
+        """Connect to one member; a silent member must not use up the session's whole timeout.
 
-        kazoo's own leaves a socket open where TLS fails.
+        kazoo's own version leaves a socket open where TLS fails.
         """
         try:
             connection = socket.create_connection(address, min(self.patience, timeout))
@@ -128,7 +131,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
                 if use_ssl:
                     connection = tls_context(tls).wrap_socket(connection, server_hostname=hostname)
             except BaseException:
-                # Whatever stops us, nobody else knows of this socket yet.
+                # Whatever stops us, nobody else has a reference to this socket yet.
                 connection.close()
                 raise
         except OSError as error:
@@ -143,12 +146,13 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         _: object,
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return which are ready; kazoo's own makes an epoll object for each call."""
+        """Return which sockets are ready; kazoo's own version creates an epoll object per call."""
         poll = here.Poll()
         for one in reading:
             poll.register(one, here.READ)
             if hasattr(one, "pending") and one.pending():
-                # TLS has read it from the socket already: two answers in one record.
+                # TLS has already read the data from the socket, since two replies can be in one
+                # record.
                 return [one], [], []
         for one in writing:
             poll.register(one, here.WRITE)
@@ -161,7 +165,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return how TLS is spoken, by options as KazooClient takes them."""
+    """Return the TLS context for options as KazooClient takes them."""
     context = ssl.create_default_context()
     is_verified = options.get("verify_certs", True)
     context.check_hostname = bool(options.get("check_hostname") and is_verified)
@@ -178,12 +182,12 @@ def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
     return context
 
 
-class Greeting:
-    """When the last connect request was sent and answered, and the timeout that it was granted.
+class DriverHandshake:
+    """When the last connect request was sent and answered, and the timeout that was granted.
 
-    kazoo keeps none of it. `opened_at` is when the request was sent that opened the session:
-    that one a majority has agreed on. What comes later any member may answer, though its
-    leader be deposed.
+    kazoo keeps none of this. `opened_at` is when the request that opened the session was sent, and
+    a majority has agreed on that request. Later handshakes may be answered by any member, even if
+    its leader is deposed.
     """
 
     def __init__(self, client: Any, clock: Clock) -> None:  # noqa: ANN401
@@ -197,7 +201,7 @@ class Greeting:
         client._connection._invoke = self  # noqa: SLF001
 
     def __call__(self, timeout: float, request: Any, xid: int | None = None) -> Any:  # noqa: ANN401
-        """Stand between kazoo and its exchange of a request and an answer while connecting."""
+        """Wrap kazoo's exchange of a request and a reply while it connects."""
         sent_at = self._clock.now()
         answer = self._invoke(min(timeout, self._handler.patience), request, xid)
         if isinstance(request, Connect) and answer[0].time_out > 0:
@@ -208,51 +212,52 @@ class Greeting:
         return answer
 
 
-def new_client(options: Mapping[str, Any], *, ttl: float) -> tuple[Any, Trouble]:
-    """Return a client of kazoo that has not been started, for one session."""
-    trouble = Trouble()
+def new_client(options: Mapping[str, Any], *, ttl: float) -> tuple[Any, DriverTrouble]:
+    """Return a kazoo client that has not been started, for one session."""
+    trouble = DriverTrouble()
     client = KazooClient(
         **options,
         timeout=ttl,
         handler=_Handler(trouble),
         logger=trouble,
-        connection_retry=AGAIN,
+        connection_retry=RETRY_POLICY,
     )
-    _let_it_outlive_errors(client, trouble)
+    _keep_thread_alive(client, trouble)
     return client, trouble
 
 
-def _let_it_outlive_errors(client: Any, trouble: Trouble) -> None:  # noqa: ANN401
-    """Let nothing that is raised on kazoo's thread end it: nobody would connect again.
+def _keep_thread_alive(client: Any, trouble: DriverTrouble) -> None:  # noqa: ANN401
+    """Keep kazoo's thread running whatever is raised on it, as nothing else would reconnect.
 
-    Its own words for an outage it knows how to handle. What else there is comes from below
-    it, or from code of the application that it calls for credentials, and may pass.
+    kazoo handles its own exceptions for an outage. Any other error comes from the layers below it,
+    or from application code that it calls for credentials, and may be temporary.
     """
     connection = client._connection  # noqa: SLF001
-    go_round = connection._connect_loop  # noqa: SLF001
+    connect_loop = connection._connect_loop  # noqa: SLF001
 
-    def go_round_again(retry: Any) -> Any:  # noqa: ANN401
+    def keep_connecting(retry: Any) -> Any:  # noqa: ANN401
         try:
-            return go_round(retry)
+            return connect_loop(retry)
         except ForceRetryError:
             raise
         except (Exception, SystemExit) as error:
             trouble.last = error
             if isinstance(error, SASLException):
-                # No package for it, say: that does not pass.
+                # The cause may be a missing package, for example, and does not pass.
                 client._session_callback(KeeperState.AUTH_FAILED)  # noqa: SLF001
                 return STOP_CONNECTING
             if client._state != KeeperState.CONNECTING:  # noqa: SLF001
                 client._session_callback(KeeperState.CONNECTING)  # noqa: SLF001
             raise ForceRetryError(str(error)) from error
 
-    connection._connect_loop = go_round_again  # noqa: SLF001
+    connection._connect_loop = keep_connecting  # noqa: SLF001
 
 
-def tell_when_entered(client: Any, trouble: Trouble, entered: Callable[[], None]) -> None:  # noqa: ANN401
-    """Call back when a connection can be used: greeted, and all credentials shown.
+def call_when_usable(client: Any, trouble: DriverTrouble, entered: Callable[[], None]) -> None:  # noqa: ANN401
+    """Call back when a connection can be used: after the handshake, with all credentials sent.
 
-    kazoo says so after the greeting, and may then find that it cannot show them.
+    kazoo reports the connection after the handshake, and may then find that it cannot send the
+    credentials.
     """
     connect = client._connection._connect  # noqa: SLF001
 
@@ -262,7 +267,8 @@ def tell_when_entered(client: Any, trouble: Trouble, entered: Callable[[], None]
         except AuthFailedError as error:
             if error.__cause__ is None or isinstance(error.__cause__, KazooException):
                 raise
-            # Not refused: the application's own code for credentials failed, and may not again.
+            # The login was not refused. The application's own code for credentials failed, and may
+            # succeed next time.
             trouble.last = error.__cause__
             raise ConnectionDropped(str(error.__cause__)) from error
         entered()
@@ -272,34 +278,34 @@ def tell_when_entered(client: Any, trouble: Trouble, entered: Callable[[], None]
 
 
 def start(client: Any, *, seconds: float) -> None:  # noqa: ANN401
-    """Begin to connect; so that all members can be tried in that time, each gets a part of it."""
-    client.handler.patience = max(0.1, min(CONNECT, seconds / (len(client.hosts) + 1)))
+    """Begin to connect; each member gets a part of the time, so that all of them can be tried."""
+    client.handler.patience = max(0.1, min(CONNECT_SECONDS, seconds / (len(client.hosts) + 1)))
     client.start_async()
 
 
-def stop_here(client: Any) -> None:  # noqa: ANN401
-    """Let the client make no further session; its thread ends by itself.
+def stop_reconnecting(client: Any) -> None:  # noqa: ANN401
+    """Keep the client from opening another session; its thread then ends.
 
-    kazoo would open a new one and go on as if nothing had been lost.
+    Otherwise kazoo would open a new session and continue as if nothing had been lost.
     """
     client._stopped.set()  # noqa: SLF001
 
 
 def say_goodbye(client: Any) -> None:  # noqa: ANN401
     """Ask the server to end the session now, with all its nodes; does not wait."""
-    stop_here(client)
+    stop_reconnecting(client)
     client._queue.append((CloseInstance, None))  # noqa: SLF001
     _wake(client)
 
 
 def hang_up(client: Any) -> None:  # noqa: ANN401
-    """Cut the connection and say nothing: the session stays until its time is over.
+    """Cut the connection without a goodbye, so that the session stays until it times out.
 
-    Unless it was told to stop, the client connects anew and keeps the session.
+    Unless the client was stopped, it reconnects and keeps the session.
     """
     connection = client._connection._socket  # noqa: SLF001
     if connection is not None:
-        with suppress(OSError):  # closed already
+        with suppress(OSError):  # the socket is closed already
             connection.shutdown(2)
     _wake(client)
 
@@ -307,12 +313,12 @@ def hang_up(client: Any) -> None:  # noqa: ANN401
 def _wake(client: Any) -> None:  # noqa: ANN401
     bell = client._connection._write_sock  # noqa: SLF001
     if bell is not None:
-        with suppress(OSError):  # closed meanwhile
+        with suppress(OSError):  # the socket was closed meanwhile
             bell.send(b"\0")
 
 
 def finish(client: Any) -> None:  # noqa: ANN401
-    """Wait for the client's thread, which is ending, and free what it used."""
+    """Wait for the client's thread, which is ending, and free its resources."""
     routine = client._connection._connection_routine  # noqa: SLF001
     if routine is not None:
         routine.join()
@@ -321,12 +327,13 @@ def finish(client: Any) -> None:  # noqa: ANN401
 
 
 def wait_for_end(client: Any, seconds: float) -> bool:  # noqa: ANN401
-    """Whether the client's thread has left its work within so many seconds."""
+    """Whether the client's thread has finished its work, waiting at most `seconds`."""
     stopped = client._connection.connection_stopped  # noqa: SLF001
     until = time.monotonic() + seconds
     while not stopped.is_set():
         if time.monotonic() >= until:
             return False
-        # Not by its `wait`: an interrupt inside that becomes another error, and is lost.
-        time.sleep(LOOK)
+        # We do not use the event's own `wait`, because an interrupt inside it becomes another
+        # error, and is lost.
+        time.sleep(DRIVER_POLL_SECONDS)
     return True

@@ -1,4 +1,4 @@
-"""Four-letter words: what each member of an ensemble says of itself, over a plain connection."""
+"""Four-letter words: the report of each ensemble member about itself, on a plain connection."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WORDS = ("srvr", "conf")
-LONGEST = 65536
+REPLY_MAX_BYTES = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """What one member answered; a word that it may not answer is missing, None is no answer."""
+class EnsembleMember:
+    """One member's replies, by word.
+
+    A word that the member may not answer is missing, and None means that no reply came.
+    """
 
     address: str
     said: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def is_serving(self) -> bool:
-        """Whether it is there and part of a majority."""
+        """Whether the member is up and part of a majority."""
         return "Mode: " in (self.said.get("srvr") or "")
 
     def value(self, word: str, key: str) -> str | None:
-        """Return what stands behind a key in the answer to a word."""
+        """Return the value of a key in the reply to a word."""
         for line in (self.said.get(word) or "").splitlines():
             found, separator, value = line.partition(": " if word == "srvr" else "=")
             if separator and found == key:
@@ -41,29 +44,29 @@ class Member:
 
     @property
     def members(self) -> int:
-        """How many members it knows, itself included; 0 if it does not say so."""
+        """Number of members that this member knows, itself included; 0 if not reported."""
         lines = (self.said.get("conf") or "").splitlines()
         return sum(line.startswith("server.") for line in lines)
 
 
-def ask_all(options: Mapping[str, Any], *, seconds: float) -> tuple[Member, ...]:
-    """Return what all members say that were named to us, asked at the same time."""
+def send_all(options: Mapping[str, Any], *, seconds: float) -> tuple[EnsembleMember, ...]:
+    """Ask all members in the options at the same time, and return their replies."""
     hosts = collect_hosts(options["hosts"])[0]
     with ThreadPoolExecutor(max_workers=max(1, len(hosts))) as pool:
         return tuple(pool.map(lambda host: _member(host, options, seconds), hosts))
 
 
-def _member(host: tuple[str, int], options: Mapping[str, Any], seconds: float) -> Member:
+def _member(host: tuple[str, int], options: Mapping[str, Any], seconds: float) -> EnsembleMember:
     context = tls_context(options) if options.get("use_ssl") else None
     said: dict[str, str | None] = {}
     for word in WORDS:
         answer = _ask(host, word, context, seconds / len(WORDS))
         if answer is None:
             said[word] = None
-            break  # the next one would only take as long
+            break  # the next word would time out as well
         if "is not executed because" not in answer:
             said[word] = answer
-    return Member(f"{host[0]}:{host[1]}", said)
+    return EnsembleMember(f"{host[0]}:{host[1]}", said)
 
 
 def _ask(
@@ -77,9 +80,9 @@ def _ask(
                 connection = context.wrap_socket(plain, server_hostname=host[0])
             with connection:
                 connection.sendall(word.encode())
-                while len(answer) < LONGEST and (data := connection.recv(LONGEST)):
+                while len(answer) < REPLY_MAX_BYTES and (data := connection.recv(REPLY_MAX_BYTES)):
                     answer += data
     except OSError:
-        # Down, frozen, or out of reach: the finding names it.
+        # The member is down, frozen or out of reach; the finding names it.
         return None
     return answer.decode(errors="replace")

@@ -2,14 +2,15 @@
 
     /<chroot>/<namespace>/<name>/<claim id>-<weight>-<sequence>
 
-Any name becomes one component of a path, and different names become different ones. The
-claim's id is in its node's name so that it is found again after a lost reply; the weight is,
-so that one list of children says who is admitted.
+Any name becomes one path component, and different names become different components. The claim's id
+is in its node's name so that the node is found again after a lost reply. The weight is there so
+that one list of children shows which claims are admitted.
 """
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -18,21 +19,22 @@ from urllib.parse import quote, unquote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from lockfast.backends.zookeeper.address import Address
     from lockfast.model import Claim
 
-LAST = 2**31 - 1
-"""The server numbers children by a signed integer of 32 bits. At its end it gives the same
-number again and again, or negative ones where several come at once."""
+SEQUENCE_LAST = 2**31 - 1
+"""The largest sequence number, because the server numbers children with a signed 32-bit integer. At
+its end it repeats the same number, or assigns negative ones where several children come at once."""
 
-LATE = 7 * 2**28
-"""From this number on a name's node is to be made anew, long before the end."""
+SEQUENCE_LATE = 7 * 2**28
+"""From this number on a name's node should be recreated, long before the end."""
 
 _CLAIM = re.compile(r"(?P<claim>[0-9a-f]+)-(?P<weight>\d+)-(?P<sequence>-?\d{9,10})")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """One claim's node, as its name tells."""
+class ClaimNode:
+    """One claim's node, as read from its name."""
 
     name: str
     claim_id: str
@@ -41,20 +43,20 @@ class Node:
 
     @property
     def is_late(self) -> bool:
-        """Whether the name's node has had so many children that it should be made anew."""
-        return not 0 <= self.sequence < LATE
+        """Whether the name's node has had so many children that it should be recreated."""
+        return not 0 <= self.sequence < SEQUENCE_LATE
 
     @property
     def party(self) -> str | None:
-        """None: there are no explicit owners here."""
+        """None, because this store has no explicit owners."""
         return None
 
 
 def component(text: str) -> str:
-    """Return the text as one component of a path, to be read back by `text_of`.
+    """Return the text as one path component, to be read back by `text_of`.
 
-    Whatever ZooKeeper forbids or reserves is written as percent signs: slashes, control
-    characters, `.` and `..` alone, and `zookeeper`, where the server keeps its own.
+    Everything that ZooKeeper forbids or reserves is percent-encoded: slashes, control characters,
+    the components `.` and `..`, and `zookeeper`, where the server keeps its own nodes.
     """
     found = quote(text, safe=":@+=,")
     if found in (".", "..", "zookeeper"):
@@ -63,7 +65,7 @@ def component(text: str) -> str:
 
 
 def text_of(component: str) -> str:
-    """Return what `component` hid; ValueError if it did not make this."""
+    """Return the text that `component` encoded; ValueError if it cannot be decoded."""
     return unquote(component, errors="strict")
 
 
@@ -72,19 +74,77 @@ def prefix(claim: Claim) -> str:
     return f"{claim.id}-{claim.weight}-"
 
 
-def in_line(children: Iterable[str]) -> list[Node]:
-    """Return the claims in order of arrival; ValueError names a child that is none of ours."""
+def in_line(children: Iterable[str]) -> list[ClaimNode]:
+    """Return the claims in order of arrival; ValueError names a child that is not ours."""
     return sorted(map(node_of, children), key=attrgetter("sequence"))
 
 
-def is_doubtful(line: Sequence[Node]) -> bool:
-    """Whether the numbers do not say who came first: two may have the same."""
-    return any(not 0 <= one.sequence < LAST for one in line)
+def is_doubtful(line: Sequence[ClaimNode]) -> bool:
+    """Whether the sequence numbers do not show the order of arrival, because two may be equal."""
+    return any(not 0 <= one.sequence < SEQUENCE_LAST for one in line)
 
 
-def node_of(child: str) -> Node:
-    """Return what a claim's node says by its name; ValueError names one that is none of ours."""
+def node_of(child: str) -> ClaimNode:
+    """Return a claim's node as read from its name; ValueError names a node that is not ours."""
     found = _CLAIM.fullmatch(child)
     if found is None:
         raise ValueError(child)
-    return Node(child, found["claim"], int(found["weight"]), int(found["sequence"]))
+    return ClaimNode(child, found["claim"], int(found["weight"]), int(found["sequence"]))
+
+
+# What a client knows about the nodes of names.
+
+NAME_NODES_MAX = 10_000
+"""Maximum number of names whose nodes are remembered."""
+
+
+class NameNode:
+    """What is known about a name's node.
+
+    `known` is its capacity and the transaction that wrote it. The two are one value, since threads
+    share it.
+    """
+
+    __slots__ = ("known", "path", "was_held")
+
+    def __init__(self, path: str) -> None:
+        self.path: str = path
+        self.known: tuple[int, int] | None = None
+        self.was_held: bool = False
+
+
+class NameNodes:
+    """The nodes of names that this client has met, up to a limit; shared by its sessions."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._doors: OrderedDict[str, NameNode] = OrderedDict()
+
+    def of(self, name: str) -> NameNode:
+        """Return the node of a name."""
+        door = self._doors.get(name)
+        if door is None:
+            door = NameNode(f"{self.address.root}/{component(name)}")
+            self._doors[name] = door
+            if len(self._doors) > NAME_NODES_MAX:
+                self._doors.popitem(last=False)
+        return door
+
+
+# For names with a very long history: which claims step back, so that the node can be recreated;
+# pure.
+#
+# A node with children cannot be deleted, and a name in constant demand always has some. So once its
+# numbers run low, only the very first claim stays, and its release deletes the name's node too.
+# That costs the order of the claims that wait at that time, and nothing else.
+
+
+def must_step_back(line: Sequence[ClaimNode], place: int) -> bool:
+    """Whether the claim at `place` has to leave, so that the name's node can be recreated."""
+    return place > 0 and line[place].is_late
+
+
+def claim_to_wait_for(line: Sequence[ClaimNode], place: int) -> ClaimNode:
+    """Return the claim to wait for after stepping back: the last one that need not step back."""
+    staying = [one for one in line[:place] if not one.is_late]
+    return staying[-1] if staying else line[0]

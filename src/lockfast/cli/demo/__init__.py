@@ -1,1 +1,1 @@
-"""The demo: three stories about locks, each played by real processes."""
+"""The demo: four stories about locks, each played by real processes."""

@@ -1,7 +1,7 @@
-"""The processes that play a story: started, set off together, listened to, cleared away.
+"""The worker processes of a story: starting them together, talking to them, cleaning up.
 
-A worker is a module of this package, run by the same Python. It writes one JSON object per
-line; its times are of the monotonic clock, which all processes of a machine share.
+A worker is a module of this package, run by the same Python. It writes one JSON object per line;
+its times are from the monotonic clock, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from lockfast import LockError, Locks, urls
+from lockfast import ConfigurationError, LockError, Locks, urls
 from lockfast.options import DEFAULT_TTL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-LONGEST_PLAY = 25.0
+PLAY_MAX_SECONDS = 25.0
 
 
-class Worker:
-    """One process, as the director sees it."""
+class DemoWorker:
+    """One worker process, as the director sees it."""
 
     def __init__(self, name: str, process: subprocess.Popen[str]) -> None:
         self.name = name
@@ -39,41 +39,41 @@ class Worker:
             self._process.stdin.write(word + "\n")
             self._process.stdin.flush()
 
-    def hear(self, did: str) -> dict[str, Any]:
-        """Return the next thing the worker tells, which has to be this one."""
-        heard = next(self.tales(), None)
-        if heard is None or heard["did"] != did:
+    def expect(self, did: str) -> dict[str, Any]:
+        """Return the worker's next message, which must report that it `did` this."""
+        message = next(self.messages(), None)
+        if message is None or message["did"] != did:
             raise LockError(f"the demo's {self.name} ended before it was {did}")
-        return heard
+        return message
 
-    def tales(self) -> Iterator[dict[str, Any]]:
-        """Yield what the worker tells, until it has ended."""
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Yield the worker's messages until it has ended."""
         if self._process.stdout is not None:
             for line in self._process.stdout:
                 yield json.loads(line)
 
     def freeze(self) -> float:
-        """Stop the process in the middle of what it does; return when it stood still."""
+        """Stop the process in the middle of its work; return the time at which it had stopped."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)
         return time.monotonic()
 
     def thaw(self) -> float:
-        """Let it go on; return when."""
+        """Resume the process; return the time."""
         self._process.send_signal(signal.SIGCONT)
         return time.monotonic()
 
     def end(self) -> None:
-        """Wait for the worker's end; one that failed has said why on stderr."""
+        """Wait for the worker to end; one that failed has written the reason to stderr."""
         if self._process.wait() != 0:
             raise LockError(f"the demo's {self.name} failed, see above")
 
     def kill(self) -> None:
-        """End the process; whoever listens to it hears nothing more."""
+        """Kill the process; its output ends."""
         self._process.kill()
 
     def clear_away(self) -> None:
-        """Make sure that nothing of it is left."""
+        """Kill the process, close its pipes and wait for its end."""
         self.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -82,7 +82,7 @@ class Worker:
 
 
 class Crew:
-    """Workers that begin together; leaving the block clears them away."""
+    """Workers that begin together; leaving the block cleans them up."""
 
     def __init__(
         self, module: str, names: list[str], arguments: list[str], *, url: str | None
@@ -90,22 +90,24 @@ class Crew:
         self._module = module
         self._names = names
         self._arguments = arguments
-        # Not an argument: everybody can read those in the list of processes.
+        # The URL is not passed as an argument, because every user can read arguments in the process
+        # list.
         self._environment = {**os.environ, urls.VARIABLE: urls.resolved_url(url)}
-        self._workers: list[Worker] = []
-        # A worker that hangs would hang the demo: after this long its pipe ends instead.
-        self._alarm = threading.Timer(LONGEST_PLAY, self._kill)
-        self._alarm.daemon = True
+        self._workers: list[DemoWorker] = []
+        # A worker that hangs would hang the demo, so all workers are killed after this time, which
+        # ends their pipes.
+        self._timeout_timer = threading.Timer(PLAY_MAX_SECONDS, self._kill)
+        self._timeout_timer.daemon = True
 
-    def __enter__(self) -> list[Worker]:
-        self._alarm.start()
+    def __enter__(self) -> list[DemoWorker]:
+        self._timeout_timer.start()
         try:
             for name in self._names:
                 self._workers.append(self._start(name))
             for worker in self._workers:
-                worker.hear("ready")
+                worker.expect("ready")
         except BaseException:
-            self._clear_away()
+            self._clean_up()
             raise
         return self._workers
 
@@ -115,9 +117,9 @@ class Crew:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._clear_away()
+        self._clean_up()
 
-    def _start(self, name: str) -> Worker:
+    def _start(self, name: str) -> DemoWorker:
         process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", self._module, name, *self._arguments],
             stdin=subprocess.PIPE,
@@ -125,14 +127,14 @@ class Crew:
             env=self._environment,
             text=True,
         )
-        return Worker(name, process)
+        return DemoWorker(name, process)
 
     def _kill(self) -> None:
         for worker in self._workers:
             worker.kill()
 
-    def _clear_away(self) -> None:
-        self._alarm.cancel()
+    def _clean_up(self) -> None:
+        self._timeout_timer.cancel()
         for worker in self._workers:
             worker.clear_away()
 
@@ -140,34 +142,50 @@ class Crew:
 def played(
     module: str, names: list[str], arguments: list[str], *, url: str | None
 ) -> tuple[list[tuple[str, dict[str, Any]]], float]:
-    """Set all workers off, and return what each told until its end, and how long it took."""
+    """Run all workers to their end; return their messages and the duration in seconds."""
     with Crew(module, names, arguments, url=url) as workers:
         started = time.monotonic()
         for worker in workers:
             worker.say("go")
-        told = [(worker.name, one) for worker in workers for one in worker.tales()]
+        received = [(worker.name, one) for worker in workers for one in worker.messages()]
         for worker in workers:
             worker.end()
-        return told, time.monotonic() - started
+        return received, time.monotonic() - started
 
 
-# What a worker says and hears.
+# The worker's side: messages to and from the director.
 
 
-def enter_stage(me: str, *, ttl: float = DEFAULT_TTL) -> Locks:
+def worker_client(me: str, *, ttl: float = DEFAULT_TTL) -> Locks:
     """Return the worker's client, on the store that the director chose."""
-    # What befalls a lease is what the story shows; the log would tell it a second time.
+    # The story itself shows what happens to a lease; the log would repeat it.
     logging.getLogger("lockfast").addHandler(logging.NullHandler())
     return Locks(namespace="lockfast-demo", label=me, ttl=ttl)
 
 
-def tell(did: str, **facts: object) -> None:
-    """Tell the director something."""
+def send_message(did: str, **facts: object) -> None:
+    """Send a message to the director."""
     print(json.dumps({"did": did, **facts}), flush=True)
 
 
-def await_word() -> None:
-    """Wait for the director's word."""
+def wait_for_director() -> None:
+    """Wait for the director's next line."""
     if not sys.stdin.readline():
-        # The director is gone, and so is the reason to go on.
+        # The director is gone, so there is no reason to continue.
         sys.exit(1)
+
+
+# The shortest ttl that a store accepts, because nobody wants to wait long for a lease to expire.
+
+CANDIDATES = (1.0, 2.0, 5.0, 10.0)
+
+
+def shortest_ttl(url: str | None) -> float:
+    """Return the first candidate that the store does not refuse; sends no request to the store."""
+    for ttl in CANDIDATES[:-1]:
+        try:
+            Locks(url, ttl=ttl).close()
+        except ConfigurationError:
+            continue
+        return ttl
+    return CANDIDATES[-1]

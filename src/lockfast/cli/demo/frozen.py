@@ -1,4 +1,4 @@
-"""A frozen holder writes over newer data. Run as a module it is one of the two editors."""
+"""Demo: a frozen holder overwrites newer data. As a program, this file is one of two editors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockfast import LeaseLost
-from lockfast.cli.demo.crew import Crew, Worker, await_word, enter_stage, tell
-from lockfast.cli.demo.play import Play, Span
-from lockfast.cli.demo.shortest import shortest_ttl
+from lockfast.cli.demo.command import Play, Span
+from lockfast.cli.demo.crew import (
+    Crew,
+    DemoWorker,
+    send_message,
+    shortest_ttl,
+    wait_for_director,
+    worker_client,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +44,7 @@ RENDERING = 0.3
 
 
 def play(url: str | None, *, guarded: bool) -> Play:
-    """Let two processes edit, and freeze the first between its reading and its writing."""
+    """Let two processes edit, and freeze the first between its read and its write."""
     ttl = shortest_ttl(url)
     with tempfile.TemporaryDirectory() as folder:
         set_up(Path(folder))
@@ -61,19 +67,19 @@ def play(url: str | None, *, guarded: bool) -> Play:
     )
 
 
-def _direct(first: Worker, second: Worker) -> tuple[Span, ...]:
+def _direct(first: DemoWorker, second: DemoWorker) -> tuple[Span, ...]:
     first.say("go")
-    begin = first.hear("read")["since"]
+    begin = first.expect("read")["since"]
     frozen = first.freeze()
-    # Now the first may write, but it cannot move; only the second can.
+    # Now the first editor may write but is frozen; only the second can run.
     first.say("write")
     second.say("go")
-    other = second.hear("read")["since"]
+    other = second.expect("read")["since"]
     second.say("write")
-    wrote = second.hear("wrote")["at"]
+    wrote = second.expect("wrote")["at"]
     second.end()
     thawed = first.thaw()
-    last = first.hear("wrote")
+    last = first.expect("wrote")
     first.end()
     label = "wrote" if last["accepted"] else "refused"
     return (
@@ -88,7 +94,7 @@ def _direct(first: Worker, second: Worker) -> tuple[Span, ...]:
 
 
 def set_up(folder: Path) -> None:
-    """Make the document."""
+    """Create the document."""
     with closing(_connect(folder)) as database:
         database.executescript(
             "CREATE TABLE document (text TEXT, version INTEGER, token INTEGER);"
@@ -104,7 +110,7 @@ def read_version(folder: Path) -> int:
 
 
 def write(folder: Path, who: str, *, read: int, token: int | None) -> bool:
-    """Write the document, and note what was found there; a smaller token is refused."""
+    """Write the document, and record the version found there; a smaller token is refused."""
     with closing(_connect(folder)) as database:
         database.execute("BEGIN IMMEDIATE")
         (found,) = database.execute("SELECT version FROM document").fetchone()
@@ -142,7 +148,7 @@ def _connect(folder: Path) -> sqlite3.Connection:
 
 @contextmanager
 def lock_file(path: Path, *, ttl: float) -> Iterator[None]:
-    """Hold a lock of the home-made kind: a file that counts as gone when it is too old."""
+    """Hold a home-made lock: a file that counts as gone when it is too old."""
     while True:
         try:
             path.touch(exist_ok=False)
@@ -159,27 +165,28 @@ def lock_file(path: Path, *, ttl: float) -> Iterator[None]:
 
 
 def edit(me: str, folder: Path, *, token: int | None) -> None:
-    """Read, think, write: in between anything may happen."""
+    """Read, think, write; anything may happen in between."""
     since = time.monotonic()
     version = read_version(folder)
     time.sleep(THINKING)
-    tell("read", since=since)
-    await_word()
+    send_message("read", since=since)
+    wait_for_director()
     time.sleep(RENDERING)
     is_accepted = write(folder, me, read=version, token=token)
-    tell("wrote", at=time.monotonic(), accepted=is_accepted)
+    send_message("wrote", at=time.monotonic(), accepted=is_accepted)
 
 
 def work(me: str, folder: Path, name: str, *, guarded: bool, ttl: float) -> None:
-    """Edit the document once, under one of the two locks."""
-    with enter_stage(me, ttl=ttl) as locks:
-        tell("ready")
-        await_word()
+    """Edit the document once, under a Lockfast lock if `guarded`, else under the home-made one."""
+    with worker_client(me, ttl=ttl) as locks:
+        send_message("ready")
+        wait_for_director()
         if not guarded:
             with lock_file(folder / "lock", ttl=ttl):
                 edit(me, folder, token=None)
             return
-        # The frozen one learns when it leaves that its lease is over; the write came first.
+        # The frozen editor learns only on leaving the block, after its write, that its lease has
+        # ended.
         with suppress(LeaseLost), locks.lock(name) as lease:
             edit(me, folder, token=lease.token)
 

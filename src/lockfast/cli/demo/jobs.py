@@ -1,4 +1,4 @@
-"""The same job picked twice. Run as a module it is one of the two instances."""
+"""The same job picked twice. Run as a module, this is one of the two instances."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from lockfast.cli.demo.crew import await_word, enter_stage, played, tell
-from lockfast.cli.demo.play import Play, Span
+from lockfast.cli.demo.command import Play, Span
+from lockfast.cli.demo.crew import played, send_message, wait_for_director, worker_client
 
 NAME = "jobs"
 TITLE = "The same job picked twice"
@@ -61,23 +61,23 @@ def _verdict(duplicates: int, undone: int) -> str:
 
 
 def is_done(folder: Path, job: int) -> bool:
-    """Whether somebody has noted the job as done."""
+    """Whether the job is marked as done."""
     return (folder / f"{job}.done").exists()
 
 
 def do(folder: Path, job: int) -> None:
-    """Do the job, tell of it, and note it as done."""
+    """Do the job, report it, and mark it as done."""
     begin = time.monotonic()
-    time.sleep(EFFORT)  # a mail is sent
-    tell("done", job=job, begin=begin, end=time.monotonic())
+    time.sleep(EFFORT)  # stands for sending a mail
+    send_message("done", job=job, begin=begin, end=time.monotonic())
     (folder / f"{job}.done").touch()
 
 
 def work(me: str, folder: Path, name: str, *, guarded: bool) -> None:
     """Go through all jobs."""
-    with enter_stage(me) as locks:
-        tell("ready")
-        await_word()
+    with worker_client(me) as locks:
+        send_message("ready")
+        wait_for_director()
         for job in range(1, JOBS + 1):
             if not guarded:
                 if not is_done(folder, job):

@@ -1,4 +1,4 @@
-"""Overselling: look, then act. Run as a module it is one of the workers."""
+"""Overselling: workers check the stock, then act. Run as a module, this is one of the workers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-from lockfast.cli.demo.crew import await_word, enter_stage, played, tell
-from lockfast.cli.demo.play import Play, Span
+from lockfast.cli.demo.command import Play, Span
+from lockfast.cli.demo.crew import played, send_message, wait_for_director, worker_client
 
 NAME = "oversell"
 TITLE = "Overselling"
@@ -30,7 +30,7 @@ WORKERS = [f"worker {number}" for number in range(1, 5)]
 
 
 def play(url: str | None, *, guarded: bool) -> Play:
-    """Let four processes sell the stock; count what each of them sold."""
+    """Let four processes sell the stock, and count the sales."""
     with tempfile.TemporaryDirectory() as folder:
         write_stock(Path(folder), STOCK, by="director")
         arguments = [folder, f"stock-{os.getpid()}", "guarded" if guarded else ""]
@@ -51,7 +51,7 @@ def play(url: str | None, *, guarded: bool) -> Play:
 
 
 def spans_of(sales: list[tuple[str, float, float]]) -> tuple[Span, ...]:
-    """Return the sales in order; two that overlap are wrong, since both saw one stock."""
+    """Return the sales in order; overlapping ones are wrong, since both saw the same stock."""
     ordered = sorted(sales, key=lambda one: one[1])
     return tuple(
         Span(
@@ -65,24 +65,24 @@ def spans_of(sales: list[tuple[str, float, float]]) -> tuple[Span, ...]:
 
 
 def read_stock(folder: Path) -> int:
-    """Return how many are left."""
+    """Return how many items are left."""
     return int((folder / "stock").read_text())
 
 
 def write_stock(folder: Path, left: int, *, by: str) -> None:
-    """Say how many are left; a reader sees the old number or the new one, nothing between."""
+    """Write how many items are left; a reader sees the old number or the new one."""
     draft = folder / f"draft of {by}"
     draft.write_text(str(left))
     draft.replace(folder / "stock")
 
 
 def work(me: str, folder: Path, name: str, *, guarded: bool) -> None:
-    """Sell as long as there is some."""
+    """Sell until nothing is left."""
     sales = []
-    with enter_stage(me) as locks:
+    with worker_client(me) as locks:
         lock = locks.lock(name) if guarded else nullcontext()
-        tell("ready")
-        await_word()
+        send_message("ready")
+        wait_for_director()
         is_left = True
         while is_left:
             with lock:
@@ -94,7 +94,7 @@ def work(me: str, folder: Path, name: str, *, guarded: bool) -> None:
                     write_stock(folder, left - 1, by=me)
                     sales.append((begin, time.monotonic()))
     for begin, end in sales:
-        tell("sold", begin=begin, end=end)
+        send_message("sold", begin=begin, end=end)
 
 
 if __name__ == "__main__":

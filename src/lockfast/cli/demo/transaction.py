@@ -1,4 +1,4 @@
-"""The lock inside the transaction. Run as a module it is one of the workers."""
+"""The lock inside the transaction. Run as a module, this is one of the workers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockfast.cli.demo.crew import await_word, enter_stage, played, tell
+from lockfast.cli.demo.command import Play
+from lockfast.cli.demo.crew import played, send_message, wait_for_director, worker_client
 from lockfast.cli.demo.oversell import spans_of
-from lockfast.cli.demo.play import Play
 from lockfast.sql_rows import hold_until_commit
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ with locks.lock("stock") as lease:
 
 STOCK = 20
 RECEIPT = 0.002
-PATIENCE = 25.0
+PLAY_TIMEOUT_SECONDS = 25.0
 WORKERS = [f"worker {number}" for number in range(1, 5)]
 
 
 def play(url: str | None, *, guarded: bool) -> Play:
-    """Let four processes sell the stock; count what each of them sold."""
+    """Let four processes sell the stock, and count the sales."""
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder, "shop.db"))
         with closing(sqlite3.connect(file)) as shop:
@@ -63,12 +63,12 @@ def play(url: str | None, *, guarded: bool) -> Play:
 
 
 def request(shop: sqlite3.Connection, lock: Lock, *, guarded: bool) -> tuple[float, float] | None:
-    """Sell one, if one is left, as a framework lets a handler do it; return from when to when.
+    """Sell one item, if any is left, like a handler in a framework; return its start and end.
 
-    Until just before the commit, which frees the lock: what is measured later is drawn over the
-    sale of the next one.
+    The end is taken just before the commit, which frees the lock, because a later time would
+    overlap the next sale in the drawing.
     """
-    with ExitStack() as framework:  # what it was given is committed when the request is over
+    with ExitStack() as framework:  # the framework commits when the request is over
         with lock as lease:
             framework.enter_context(hold_until_commit(lease, shop) if guarded else shop)
             begin = time.monotonic()
@@ -76,23 +76,26 @@ def request(shop: sqlite3.Connection, lock: Lock, *, guarded: bool) -> tuple[flo
             if left:
                 shop.execute("UPDATE stock SET n = ?", [left - 1])
         if left:
-            time.sleep(RECEIPT)  # a receipt is written
+            time.sleep(RECEIPT)  # stands for writing a receipt
         end = time.monotonic()
     return (begin, end) if left else None
 
 
 def work(me: str, file: str, name: str, *, guarded: bool) -> None:
-    """Sell as long as there is some."""
+    """Sell until nothing is left."""
     sales = []
-    with enter_stage(me) as locks, closing(sqlite3.connect(file, timeout=PATIENCE)) as shop:
-        shop.execute("PRAGMA synchronous = OFF")  # the story is of order, not of the disk
+    with (
+        worker_client(me) as locks,
+        closing(sqlite3.connect(file, timeout=PLAY_TIMEOUT_SECONDS)) as shop,
+    ):
+        shop.execute("PRAGMA synchronous = OFF")  # the story is about order, not about the disk
         lock = locks.lock(name)
-        tell("ready")
-        await_word()
+        send_message("ready")
+        wait_for_director()
         while (sale := request(shop, lock, guarded=guarded)) is not None:
             sales.append(sale)
     for begin, end in sales:
-        tell("sold", begin=begin, end=end)
+        send_message("sold", begin=begin, end=end)
 
 
 if __name__ == "__main__":

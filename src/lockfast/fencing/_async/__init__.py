@@ -1,1 +1,1 @@
-"""The guards that ask a database or a Redis server; the source of the sync flavour."""
+"""The guards for a database or a Redis server; the source of the sync flavour."""

@@ -1,37 +1,36 @@
-"""Keys in Redis that refuse a late holder: the token stands in a key beside them."""
+"""Redis keys that refuse a late holder; the token is kept in a key beside them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockfast.fencing import scripts
-from lockfast.fencing.presenting import Presented, shown
-from lockfast.fencing.redis_clients import (
+from lockfast.fencing import redis_scripts
+from lockfast.fencing.presenting import Presented, shown, stale, whole_mark
+from lockfast.fencing.redis_scripts import (
     check_client,
     check_slots,
     checked_reply,
     is_unknown_script,
 )
-from lockfast.fencing.staleness import stale, whole_mark
 from lockfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast.fencing.scripts import Script
+    from lockfast.fencing.redis_scripts import GuardScript
 
 
 class AsyncRedisGuard:
-    """Writes by your client of Redis, each in one step with the check of the token.
+    """Writes through your Redis client, each in one step with the check of the token.
 
-    `client` is a Redis (alone, or by `Sentinel.master_for`) or a RedisCluster; on a cluster
+    `client` is a Redis (standalone, or from `Sentinel.master_for`) or a RedisCluster. On a cluster
     the mark and all keys of a write have to be in one slot. `mark` is the key that keeps the
-    largest token: one for each lock, without an expiry, and written by guards alone.
+    largest token. Use one mark for each lock, without an expiry, and let only guards write to it.
 
-    It does not stop a late write that comes before the next holder's first: let each holder
-    `seal` before it reads. It says nothing of writes without it. A failover or a restart that
-    loses the last writes may lose the mark with them, and so may `maxmemory` with a policy that
-    evicts keys without an expiry.
+    The guard does not stop a late write that arrives before the next holder's first, so let each
+    holder `seal` before it reads. It does not cover writes that bypass it. A failover or a restart
+    that loses the last writes may lose the mark with them, and so may `maxmemory` with a policy
+    that evicts keys without an expiry.
     """
 
     def __init__(self, client: Any, mark: str | bytes) -> None:  # noqa: ANN401 - not installed with us
@@ -44,12 +43,15 @@ class AsyncRedisGuard:
     async def command(
         self, lease: Presented, command: str, key: str | bytes, *arguments: object
     ) -> Any:  # noqa: ANN401 - whatever the command answers
-        """Run a command of one key, as `("SET", key, value)`, and return the server's answer.
+        """Run a command on one key, such as `("SET", key, value)`, and return the server's reply.
 
-        StaleToken if a later holder has written or sealed; then nothing is done.
+        Raises StaleToken, and does nothing, if a later holder has written or sealed.
         """
         return await self._run(
-            lease, scripts.around(scripts.COMMAND), keys=[key], arguments=[command, *arguments]
+            lease,
+            redis_scripts.around(redis_scripts.COMMAND),
+            keys=[key],
+            arguments=[command, *arguments],
         )
 
     async def script(
@@ -60,37 +62,44 @@ class AsyncRedisGuard:
         keys: Sequence[str | bytes] = (),
         arguments: Sequence[Any] = (),
     ) -> Any:  # noqa: ANN401 - whatever the script answers
-        """Run a script of yours, whose KEYS and ARGV are these, and return its answer.
+        """Run your script with these KEYS and ARGV, and return its reply.
 
-        StaleToken if a later holder has written or sealed; then nothing of it is run.
+        Raises StaleToken, and does not run the script, if a later holder has written or sealed.
         """
         return await self._run(
-            lease, scripts.around(script), keys=list(keys), arguments=list(arguments)
+            lease, redis_scripts.around(script), keys=list(keys), arguments=list(arguments)
         )
 
     async def seal(self, lease: Presented) -> None:
-        """Raise the mark and write nothing else, before the first read.
+        """Raise the mark and write nothing else; call it before the first read.
 
         From then on an earlier holder's late write is refused.
         """
-        await self._run(lease, scripts.around(scripts.NOTHING), keys=[], arguments=[])
+        await self._run(
+            lease, redis_scripts.around(redis_scripts.EMPTY_SCRIPT), keys=[], arguments=[]
+        )
 
     async def _run(
-        self, lease: Presented, script: Script, *, keys: list[str | bytes], arguments: list[Any]
+        self,
+        lease: Presented,
+        script: GuardScript,
+        *,
+        keys: list[str | bytes],
+        arguments: list[Any],
     ) -> Any:  # noqa: ANN401 - whatever the caller's part answers
         who = shown(lease)
         keys = [self._mark, *keys]
         check_slots(self._client, keys)
         given = (len(keys), *keys, str(who.token), *arguments)
         try:
-            said, *rest = await self._client.evalsha(script.sha, *given)
+            outcome_raw, *rest = await self._client.evalsha(script.sha, *given)
         except Exception as error:
             if not is_unknown_script(error):
                 raise
-            said, *rest = await self._client.eval(script.text, *given)
+            outcome_raw, *rest = await self._client.eval(script.text, *given)
         answer = checked_reply(rest[0]) if rest else None
         what = f"the key {self._mark!r}"
-        outcome = said.decode() if isinstance(said, bytes) else said
+        outcome = outcome_raw.decode() if isinstance(outcome_raw, bytes) else outcome_raw
         if outcome == "done":
             return answer
         raise stale(who, whole_mark(answer, what=what), what=what)

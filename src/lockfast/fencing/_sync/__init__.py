@@ -1,3 +1,3 @@
 # Generated from src/lockfast/fencing/_async/__init__.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The guards that ask a database or a Redis server; the source of the sync flavour."""
+"""The guards for a database or a Redis server; the source of the sync flavour."""

@@ -1,25 +1,153 @@
 # Generated from src/lockfast/fencing/_async/sql.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Rows that refuse a late holder: the token stands in a column of the row itself.
+"""Rows that refuse a late holder; the token is kept in a column of the row itself.
 
-All run in the caller's transaction, on the caller's connection, and commit nothing.
+All functions run in the caller's transaction, on the caller's connection, and commit nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockfast.fencing._sync.row_write import RowWrite
+from lockfast.dbapi._sync.connection import CallersConnection
+from lockfast.dbapi.statements import MYSQL, is_rounded
+from lockfast.errors import BackendMisbehaved, ConfigurationError
+from lockfast.fencing.presenting import Presented, inexact, shown, stale, whole_mark
+from lockfast.fencing.rows import FencedRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lockfast.connections.dialects import Table
-    from lockfast.fencing.presenting import Presented
+    from lockfast.dbapi.statements import Statement, Table
+
+# One write to a row. If it changed nothing, the row is read to find out why.
+
+WRITE_ATTEMPTS = 5
+"""Maximum number of attempts. An attempt fails only if the row was inserted between two of our
+statements."""
+
+ROWS_REPLACED = 2
+"""MySQL's row count for an INSERT that found its row and changed it."""
+
+
+class RowWrite:
+    """A write to a row under a lease, through a connection; raises if the lease has ended."""
+
+    def __init__(
+        self,
+        connection: Any,  # noqa: ANN401 - any driver
+        table: Table,
+        key: Mapping[str, Any],
+        lease: Presented,
+        fence: str,
+    ) -> None:
+        self._who = shown(lease)
+        self._connection = CallersConnection(connection)
+        self._row = FencedRow(self._connection.dialect, table, key, fence)
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        """Write to the existing row."""
+        values = self._row.checked(values)
+        statement = self._row.update(values, self._who.token)
+        missing_hint = "is not there; fenced_upsert makes it"
+        self._repeat(statement, values, written_count=1, missing_hint=missing_hint)
+
+    def insert_or_update(self, values: Mapping[str, Any]) -> None:
+        """Write to the row, and insert it if it does not exist."""
+        values = self._row.checked(values)
+        statement = self._row.insert_or_update(values, self._who.token)
+        # On MySQL, 1 may also mean that the row was found and left as it was.
+        written_count = ROWS_REPLACED if self._connection.dialect is MYSQL else 1
+        missing_hint = (
+            "was neither found nor made: another unique key of the table has those values, or the "
+            "session of MySQL's is not strict (sql_mode)"
+        )
+        self._repeat(statement, values, written_count=written_count, missing_hint=missing_hint)
+
+    def _repeat(
+        self,
+        statement: Statement,
+        values: Mapping[str, Any],
+        *,
+        written_count: int,
+        missing_hint: str,
+    ) -> None:
+        """Repeat the statement until its effect is known; success changes `written_count` rows."""
+        for _ in range(WRITE_ATTEMPTS):
+            changed = self._connection.run(statement).changed
+            if changed > written_count:
+                raise self._several()
+            if changed:
+                self._refuse_inexact(is_ours=changed == written_count)
+            if changed == written_count:
+                return
+            if self._has_our_token(missing_hint) and self._is_written(values, missing_hint):
+                return
+        raise BackendMisbehaved(
+            f"{self._row} was neither written nor had a larger token, {WRITE_ATTEMPTS} times; does "
+            "something else write to its column of the token?",
+            name=self._who.name,
+        )
+
+    def _refuse_inexact(self, *, is_ours: bool) -> None:
+        """Read the token back, because a 32-bit column rounds it, and would accept stale tokens.
+
+        No single statement returns a column's type in all databases, so its content is checked. The
+        column may contain a later holder's token by now, but after a write of ours no smaller one.
+        """
+        token = self._who.token
+        for [found] in self._connection.run(self._row.read_back()).rows:
+            mark = whole_mark(found, what=str(self._row))
+            if is_rounded(mark, token) or (is_ours and mark < token):
+                raise inexact(mark, token, what=str(self._row), column=self._row.fence)
+
+    def _is_written(self, values: Mapping[str, Any], missing_hint: str) -> bool:
+        """Return whether the row is as it should be, although no row count says so.
+
+        Our token may be there from an earlier write of ours, while this write hit another row that
+        has one of its unique values. MySQL does not report such a conflict, and does not count a
+        row that stays the same. So a plain UPDATE is run, which would be refused because of the
+        conflict. The other databases count the rows they find. So if our token is there without a
+        count, this holder has just inserted the row through another connection, and the write is
+        tried again.
+        """
+        if self._connection.dialect is not MYSQL:
+            return False
+        changed = self._connection.run(self._row.update(values, self._who.token)).changed
+        return changed == 1 or self._has_our_token(missing_hint)
+
+    def _has_our_token(self, missing_hint: str) -> bool:
+        """Return whether the row has our token; raise StaleToken if it has a larger one.
+
+        After False the write has to be tried again.
+        """
+        found = self._connection.run(self._row.look()).rows
+        if not found:
+            raise ConfigurationError(f"{self._row} {missing_hint}")
+        if len(found) > 1:
+            raise self._several()
+        [(mark, is_strict)] = found
+        if not is_strict:
+            raise ConfigurationError(
+                "this session of MySQL's is not strict: a column that is too small for a token "
+                "would hold another number; add STRICT_TRANS_TABLES to its sql_mode"
+            )
+        if mark is None:
+            return False
+        seen = whole_mark(mark, what=str(self._row))
+        if seen > self._who.token:
+            raise stale(self._who, seen, what=str(self._row))
+        return seen == self._who.token
+
+    def _several(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self._row} is not one row but several, each with a token of its own: name a key "
+            "that is unique, and roll back"
+        )
 
 
 def fenced_update(
-    connection: Any,  # noqa: ANN401 - anybody's
+    connection: Any,  # noqa: ANN401 - any driver
     table: Table,
     key: Mapping[str, Any],
     lease: Presented,
@@ -27,21 +155,21 @@ def fenced_update(
     *,
     fence: str = "fence",
 ) -> None:
-    """Write to a row, unless it has seen a later holder's token: then StaleToken, unwritten.
+    """Write to a row; raise StaleToken and write nothing if it has seen a later holder's token.
 
-    `key` and `values` are columns with what is in them; `fence` is a column of 64 bits for
-    the token (BIGINT). One holder may write as often as it likes.
+    `key` and `values` map columns to their values; `fence` is a 64-bit column for the token
+    (BIGINT). One holder may write as often as it likes.
 
-    It does not stop a late write that comes before the next holder has written to this row:
-    let each holder `seal` it before it reads. It says nothing of other rows, of reads, of
-    statements without it, or of a row that was deleted and made again. It is final when the
-    caller's transaction is committed, and not before.
+    The check does not stop a late write that arrives before the next holder has written to this
+    row, so let each holder `seal` the row before it reads. It does not cover other rows, reads,
+    statements that bypass it, or a row that was deleted and inserted again. The write is final when
+    the caller's transaction is committed, and not before.
     """
     RowWrite(connection, table, key, lease, fence).update(values)
 
 
 def fenced_upsert(
-    connection: Any,  # noqa: ANN401 - anybody's
+    connection: Any,  # noqa: ANN401 - any driver
     table: Table,
     key: Mapping[str, Any],
     lease: Presented,
@@ -49,32 +177,32 @@ def fenced_upsert(
     *,
     fence: str = "fence",
 ) -> None:
-    """Write to a row as `fenced_update` does, and make it if there is none.
+    """Write to a row as `fenced_update` does, and insert it if there is none.
 
-    The key has to be unique by a constraint of the table. It does not stop what
-    `fenced_update` does not; and a row that is deleted has forgotten its token, so that a
-    late holder can make it again: mark rows as deleted instead.
+    The key has to be unique by a constraint of the table. The limits of `fenced_update` apply here
+    too. A deleted row has also forgotten its token, so a late holder can insert it again. To
+    prevent that, mark rows as deleted instead.
     """
     RowWrite(connection, table, key, lease, fence).insert_or_update(values)
 
 
 def seal(
-    connection: Any,  # noqa: ANN401 - anybody's
+    connection: Any,  # noqa: ANN401 - any driver
     table: Table,
     key: Mapping[str, Any],
     lease: Presented,
     *,
     fence: str = "fence",
 ) -> None:
-    """Write the token to a row and nothing else, before the first read of it.
+    """Write the token to a row and nothing else; call it before you first read the row.
 
-    From then on, once it is committed, an earlier holder's late write is refused: what is
-    read afterwards stays true until a later holder comes. StaleToken if one has come.
-    Where no row is there yet, there is nothing to seal: `fenced_upsert` makes it.
+    Once this is committed, an earlier holder's late write is refused, so the values that you read
+    afterwards stay true until a later holder comes. Raises StaleToken if a later holder has come
+    already. A row that does not exist cannot be sealed; `fenced_upsert` inserts it.
 
-    Commit it before you read: until then it keeps the row locked, and a process that freezes
+    Commit the seal before you read. Until then it keeps the row locked, and a process that freezes
     meanwhile would block every later holder.
 
-    It does not stop a write that an earlier holder made before, nor one without a guard.
+    The seal does not stop a write that an earlier holder made before, nor a write without a guard.
     """
     RowWrite(connection, table, key, lease, fence).update({})

@@ -1,4 +1,4 @@
-"""The rows that one worker claims, one after the other or several at once."""
+"""The rows that one worker claims, one after another or several at once."""
 
 from __future__ import annotations
 
@@ -7,30 +7,231 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from lockfast.client._async.acquisition import AsyncAcquisition
+from lockfast.client._async.client import AsyncClient, new_id
+from lockfast.client._async.lock import AsyncLock
 from lockfast.core.backoff import delay
-from lockfast.errors import LeaseLost, LockError
-from lockfast.options import checked_count, checked_poll, checked_ttl
+from lockfast.dbapi._async.connection import AsyncCallersConnection
+from lockfast.errors import LeaseLost, LockError, NotOwner, OutcomeUnknown, StaleRow, StaleToken
+from lockfast.model import Grant
+from lockfast.options import ClientOptions, LockOptions, checked_count, checked_poll, checked_ttl
 from lockfast.runtime import aio as runtime
 from lockfast.runtime.clock import Clock
-from lockfast.sql_rows._async.own_connections import AsyncOwnConnections
-from lockfast.sql_rows._async.row_leases import AsyncRowLeases
-from lockfast.sql_rows._async.worker import AsyncWorker
-from lockfast.sql_rows.claiming import Claimable
-from lockfast.sql_rows.ending.aio import do_afterwards
-from lockfast.sql_rows.stopping import StopsAtSigterm
+from lockfast.sql_rows._async.row_leases import AsyncOwnConnections, AsyncRowLeases
+from lockfast.sql_rows.claiming import Claimable, RowClaim
+from lockfast.sql_rows.ending_aio import do_afterwards
+from lockfast.sql_rows.sigterm import StopsAtSigterm
+from lockfast.sql_rows.tables import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from lockfast.connections.dialects import Table
-    from lockfast.sql_rows._async.claimed_row import AsyncClaimedRow
-    from lockfast.sql_rows._async.worker import Claimed
+    from lockfast.client._async.lease import AsyncLease
+    from lockfast.dbapi.statements import Table
 
-STOP_LATENCY = 0.05
-"""A signal can only leave a note: while nothing is to be done it is looked for so often."""
-TRIES = 12
-"""So often is asked again, in some seconds, when others lock all that may be claimed."""
+
+# One row that is ours for a while.
+
+
+class AsyncClaimedRow(Row):
+    """A row as a mapping from column names to values, with its lease, which is renewed.
+
+    Leaving its `with` block gives an unfinished row back, also after an exception. A row that is no
+    longer referenced can be claimed again when its ttl has run out.
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, Any],
+        *,
+        lease: AsyncLease,
+        lock: AsyncLock,
+        claim: RowClaim,
+        worker: AsyncWorker,
+    ) -> None:
+        super().__init__(columns)
+        self.lease = lease
+        self._lock = lock  # the lease references it only weakly
+        self._claim = claim
+        self._claimable = worker.claimable
+        self._worker = worker
+
+    @property
+    def token(self) -> int:
+        """Larger than the token of every earlier claim of this row."""
+        return self._claim.token
+
+    def check(self) -> None:
+        """Raise LeaseLost if another worker may have the row by now; no I/O."""
+        self.lease.check()
+
+    async def finish(self, connection: Any = None, /, **changes: object) -> None:  # noqa: ANN401
+        """Write the result and end the claim; StaleToken if another worker has claimed it since.
+
+        Only the database decides, so a late result is accepted if nobody else has had the row.
+        `changes` should take the row out of the set that can be claimed, or it is claimed again. If
+        you pass a connection, this is part of your transaction there, and takes effect when you
+        commit.
+        """
+        claimable = self._claimable
+        claimable.keyed.refuse_own(changes, claimable.until, claimable.token)
+        if connection is not None:
+            failure = await self._finish(AsyncCallersConnection(connection), changes)
+        else:
+            failure = await runtime.shield(self._finish_by_ourselves(changes))
+        if failure is not None:
+            raise failure
+        self.lease.give_up("finished")
+        # Do not wait inside the caller's transaction. A renewal under way may be waiting for the
+        # commit of that transaction, which comes only after we have returned.
+        await self._worker.end_when_done(waits=connection is None)
+
+    async def _finish_by_ourselves(self, changes: Mapping[str, object]) -> LockError | None:
+        async def work(callers: AsyncCallersConnection) -> LockError | None:
+            return await self._finish(callers, changes)
+
+        try:
+            return await self._worker.connections.use(work)
+        except LockError:
+            raise
+        except Exception as error:  # the error may come from any driver
+            raise OutcomeUnknown(
+                f"whether {self.lease.name!r} was finished is not known: {error}",
+                name=self.lease.name,
+            ) from error
+
+    async def _finish(
+        self, callers: AsyncCallersConnection, changes: Mapping[str, object]
+    ) -> LockError | None:
+        """Return None if the row was finished, otherwise the error that explains why not."""
+        claim, name = self._claim, self.lease.name
+        ours = claim.key, claim.token
+        statement = self._claimable.finish(callers.dialect, *ours, changes)
+        if (await callers.run(statement)).changed == 1:
+            return None
+        found = (await callers.run(self._claimable.current_token(callers.dialect, claim.key))).rows
+        if not found:
+            return StaleRow(f"the row of {name!r} is gone", name=name)
+        [[seen]] = found
+        if seen == claim.token:
+            return NotOwner(f"{name!r} was finished or given back before", name=name)
+        return StaleToken(
+            f"{name!r} was claimed by another since: our token is {claim.token}, and it has "
+            f"{seen} now",
+            name=name,
+            token=claim.token,
+            seen=seen,
+        )
+
+    async def release(self) -> None:
+        """Give the row back unchanged, for others to claim at once; LeaseLost if it had ended."""
+        try:
+            await self.lease.release()
+        finally:
+            await self._worker.end_when_done()
+
+    async def __aenter__(self) -> Self:
+        await self.lease.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.lease.__aexit__(kind, error, trace)
+        finally:
+            await self._worker.end_when_done()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.lease.name!r} token={self.token}>"
+
+
+# What the rows of one worker share: the client that renews them, and its connections.
+
+Claimed = tuple[AsyncAcquisition, AsyncClaimedRow]
+"""A row, and the acquisition that gives it back if it is never handed out."""
+
+
+class AsyncWorker:
+    """Claims rows, and lives until its loop has ended and its last row is finished or released."""
+
+    def __init__(
+        self, claimable: Claimable, connections: AsyncOwnConnections, *, ttl: float
+    ) -> None:
+        self.claimable = claimable
+        self.connections = connections
+        self.clock: Clock = Clock()
+        self._options = LockOptions(ttl=ttl, reentrant=False)
+        self._rows = AsyncRowLeases(  # type: ignore[abstract]
+            claimable, connections, self.clock
+        )
+        self._client = AsyncClient(self._rows, ClientOptions(ttl=ttl, clock=self.clock))
+        self._is_over = False
+
+    async def claim(self, limit: int) -> list[Claimed] | None:
+        """Return rows that are ours now; None if other transactions locked them."""
+        sent_at = self.clock.now()
+        found = await self._rows.claim(limit, self._options.ttl)
+        if found is None:
+            return None
+        token, rows = found
+        claimed = [await self._believed(one, token, sent_at) for one in rows]
+        return [one for one in claimed if one is not None]
+
+    async def _believed(self, row: dict[str, Any], token: int, sent_at: float) -> Claimed | None:
+        key, client = self.claimable.of_row(row), self._client
+        lock = AsyncLock(client, self._rows.name_of(key), self._options)
+        claim = RowClaim(
+            id=new_id(),
+            name=lock.name,
+            client=client.id,
+            owner=client.owner_text,
+            weight=1,
+            capacity=1,
+            ttl=self._options.ttl,
+            key=key,
+            token=token,
+        )
+        attempt = AsyncAcquisition(client, lock, timeout=0.0, claim=claim)
+        attempt.owes = True
+        hold = await attempt.accept_grant(Grant(claim, token, claim.ttl), sent_at)
+        if hold is None:
+            # The claim took so long that another worker may have the row, so it was given back.
+            return None
+        lease = attempt.lease_on(hold)
+        return attempt, AsyncClaimedRow(row, lease=lease, lock=lock, claim=claim, worker=self)
+
+    async def end_when_done(self, *, is_over: bool = False, waits: bool = True) -> None:
+        """Close the client, once the loop has ended and no row is held any more.
+
+        This waits for a renewal that is under way. With `waits=False`, only the idle connection is
+        closed, and the client's background work ends when nothing is left to do.
+        """
+        self._is_over = self._is_over or is_over
+        if self._is_over and not self._client.holds:
+            await (self._client.aclose() if waits else self.connections.aclose())
+
+    async def aclose(self) -> None:
+        """Close now; the leases of rows that are still held are lost."""
+        await self._client.aclose()
+
+
+STOP_LATENCY_SECONDS = 0.05
+"""Polling interval for a stop request while idle, needed because a signal handler can only set a
+flag."""
+CLAIM_TRIES = 12
+"""Number of attempts, over a few seconds, when other transactions have locked every claimable row.
+"""
 
 
 def claim_rows(
@@ -46,17 +247,17 @@ def claim_rows(
     until: str = "claimed_until",
     token: str = "claim_token",  # noqa: S107 - the name of a column
 ) -> AsyncClaimedRows:
-    """Return the rows that this worker claims, the oldest first, to be iterated over.
+    """Return an iterator over the rows that this worker claims, the oldest first.
 
-    Of several workers no two have the same row. A row is ours for `ttl` seconds and renewed until
-    it is finished or released; that of a worker that crashed comes back then, and what a slow one
-    brings after another has claimed the row is refused (StaleToken). Up to `limit` rows are
-    claimed at once. When none is left the loop ends, or looks again every `poll` seconds, until
-    SIGTERM or `stop()`.
+    No two workers have the same row at once. A row is ours for `ttl` seconds and renewed until it
+    is finished or released. The row of a worker that crashed can be claimed again after its ttl,
+    and a slow worker's result is rejected (StaleToken) if another worker has claimed the row since.
+    Up to `limit` rows are claimed at once. When no row is left the loop ends. With `poll`, it
+    instead looks for rows again every `poll` seconds, until SIGTERM or `stop()`.
 
-    `connect` returns a new connection each time: it is committed and closed here. `until` and
-    `token` are two columns of the table, a double and a whole number of 64 bits, both NULL or 0
-    at first. The clock is the database's own.
+    `connect` returns a new connection each time; we commit and close it. `until` and `token` are
+    two columns of the table, a double and a 64-bit integer, both NULL or 0 at first. Times are
+    those of the database's own clock.
     """
     claimable = Claimable.of(
         table, key=key, where=where, order_by=order_by, until=until, token=token
@@ -67,14 +268,14 @@ def claim_rows(
         AsyncOwnConnections(connect),
         ttl=checked_ttl(ttl, minimum=AsyncRowLeases.min_ttl),
     )
-    # Made at the first row, on the loop that it is then bound to.
+    # The worker is created at the first row, on the loop that it is then bound to.
     return AsyncClaimedRows(make, limit=checked_count("limit", limit), poll=checked_poll(poll))
 
 
 class AsyncClaimedRows:
-    """An iterator; leaving its `with` statement gives back what was claimed and not handed out."""
+    """An iterator; leaving its `with` block gives back claimed rows that were not handed out."""
 
-    _is_over = True  # for one that is interrupted before it is made
+    _is_over = True  # in case the constructor is interrupted
     _signal: StopsAtSigterm | None = None
 
     def __init__(
@@ -93,16 +294,16 @@ class AsyncClaimedRows:
         self._is_over = False
 
     def __del__(self) -> None:
-        # A `for` statement says to nobody that it was left. What was claimed and not handed out is
-        # given back by the client's background; here, that no connection is left open, and that
-        # a signal finds no handler for a loop that is gone.
+        # A `for` statement does not report that it was left early. In the background, the client
+        # gives back rows that were claimed and not handed out. Here we make sure that no connection
+        # stays open, and that no signal handler remains for a loop that is gone.
         if self._signal is not None:
             self._signal.undo()
         if not self._is_over and self._worker is not None:
             do_afterwards(self._worker.connections.aclose)
 
     def stop(self) -> None:
-        """Let the loop end before its next row; from any thread, or from a signal's handler."""
+        """End the loop before its next row; callable from any thread or signal handler."""
         self._is_stopped = True
 
     def __aiter__(self) -> Self:
@@ -115,12 +316,14 @@ class AsyncClaimedRows:
             if self._waiting:
                 attempt, row = self._waiting[0]
                 if not row.lease.is_trusted:
-                    # Another may have it by now, since it waited here for longer than its ttl
-                    # while no renewal came through.
+                    # The row waited here for longer than its ttl and no renewal succeeded, so
+                    # another worker may have it by now.
                     await self._give_back_next()
                     continue
                 self._waiting.popleft()
-                attempt.owes = False  # the caller has it: nothing strikes before the return
+                # From here on the caller has the row, since nothing can interrupt before the
+                # return.
+                attempt.owes = False
                 return row
             if await self._claim():
                 continue
@@ -135,9 +338,9 @@ class AsyncClaimedRows:
         raise StopAsyncIteration
 
     async def _claim(self) -> bool:
-        """Claim some rows, if there are any."""
+        """Claim some rows; return whether there were any."""
         worker = self._worker = self._worker or self._make()
-        for attempt in range(TRIES):
+        for attempt in range(CLAIM_TRIES):
             found = await worker.claim(self._limit)
             if found is not None:
                 self._waiting.extend(found)
@@ -151,12 +354,12 @@ class AsyncClaimedRows:
         clock = Clock()
         until = clock.now() + seconds
         while not self._is_stopped and (left := until - clock.now()) > 0:
-            await runtime.sleep(min(left, STOP_LATENCY))
+            await runtime.sleep(min(left, STOP_LATENCY_SECONDS))
 
     async def _end(self) -> None:
-        """Give back what was claimed and not handed out, and claim no more.
+        """Give back the rows that were claimed and not handed out, and claim no more.
 
-        All of it, whatever becomes of one: the first failure is told at the end.
+        A failure does not stop the remaining rows; the first failure is raised at the end.
         """
         self._is_over = True
         if self._signal is not None:
@@ -173,11 +376,11 @@ class AsyncClaimedRows:
     async def _give_back_next(self) -> None:
         attempt, row = self._waiting.popleft()
         attempt.owes = False
-        with suppress(LeaseLost):  # then it is another's already
+        with suppress(LeaseLost):  # another worker has the row already
             await row.release()
 
     async def aclose(self) -> None:
-        """Give back what was not handed out, and end: rows that are still held are lost."""
+        """Give back rows that were not handed out, and end; leases of rows still held are lost."""
         try:
             await self._end()
         finally:

@@ -1,41 +1,197 @@
 # Generated from src/lockfast/sql_rows/_async/row_leases.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The port to claimed rows: a client's watchdog renews them as it does the locks of any store.
+"""The backend port for claimed rows: a client's watchdog renews them like the locks of any store.
 
-Rows are claimed many at once, and which is up to the database. So it is not asked for a name, as
-other stores are, and a grant is made of what it gave.
+Rows are claimed in batches, and the database chooses them. So, unlike in other stores, no name is
+requested, and a grant is made from the rows that the database returned.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from lockfast._sync.backend import Backend
-from lockfast.connections.dialects import SQLITE
-from lockfast.core.naming import LONGEST
+from lockfast.backends._sync.backend import Backend
+from lockfast.core.naming import NAME_MAX_BYTES
+from lockfast.dbapi._sync.connection import CallersConnection
+from lockfast.dbapi.statements import POSTGRESQL, SQLITE, Statement
 from lockfast.errors import BackendError, LockError, OutcomeUnknown
 from lockfast.model import Capabilities, Grant, Renewal, TokenQuality
-from lockfast.sql_rows._sync.patience import Patience
-from lockfast.sql_rows.claiming import NOW, RowClaim
-from lockfast.sql_rows.conflicts import is_conflict
+from lockfast.runtime import fork
+from lockfast.runtime import threads as runtime
+from lockfast.sql_rows.claiming import NOW_COLUMN, RowClaim
+from lockfast.sql_rows.transactions import is_conflict, refuse_autocommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import TracebackType
 
-    from lockfast.connections._sync.callers import CallersConnection
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
-    from lockfast.sql_rows._sync.own_connections import OwnConnections
     from lockfast.sql_rows.claiming import Claimable, Key
 
 T = TypeVar("T")
+
+# Connections that the caller's function creates for the claims of one worker.
+#
+# One connection is kept between requests, for the thread that created it, because a sqlite3
+# connection may not be used in another thread. A request that arrives while the kept connection is
+# in use gets a connection of its own, and so does a request from another thread, such as the
+# watchdog's.
+
+LEGACY = -1
+"""sqlite3's name for this mode, from Python 3.12 on, is LEGACY_TRANSACTION_CONTROL."""
+READ_COMMITTED = Statement("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+class OwnConnections:
+    """Connections that are used, committed and closed by us."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        if not callable(connect):
+            raise TypeError(
+                f"connect is a function that returns a new connection, not {connect!r}; "
+                "`engine.connect` of SQLAlchemy's is one"
+            )
+        self._connect = connect
+        self._state = runtime.StateLock()
+        self._home: tuple[int, int] | None = None
+        self._kept: Any = None
+        self._is_closed = False
+
+    def use(self, work: Callable[[CallersConnection], T]) -> T:
+        """Run `work` on a connection, commit, and return its result."""
+        connection = self._take_connection()
+        try:
+            done = work(CallersConnection(connection))
+            connection.commit()
+        except BaseException:
+            # The connection may be broken or in the middle of a request, so do not keep it.
+            _close(connection)
+            raise
+        self._give_back(connection)
+        return done
+
+    def _take_connection(self) -> Any:  # noqa: ANN401 - a driver's
+        with self._state:
+            if self._is_at_home():
+                kept, self._kept = self._kept, None
+                if kept is not None:
+                    return kept
+        connection = self._connect()
+        try:
+            _prepare(connection)
+        except BaseException:
+            _close(connection)
+            raise
+        return connection
+
+    def _give_back(self, connection: Any) -> None:  # noqa: ANN401 - a driver's
+        with self._state:
+            if self._kept is None and self._is_at_home() and not self._is_closed:
+                self._kept = connection
+                return
+        _close(connection)
+
+    def _is_at_home(self) -> bool:
+        here = os.getpid(), threading.get_ident()
+        self._home = self._home or here  # the first request sets the home process and thread
+        return self._home == here
+
+    def close(self) -> None:
+        """Close the kept connection, if this is the process and thread that made it."""
+        with self._state:
+            self._is_closed = True
+            kept, self._kept = self._kept, None
+        if kept is None:
+            return
+        if self._is_at_home():
+            _close(kept)
+        else:
+            fork.abandon(kept)  # a goodbye from a forked child would end the parent's session
+
+
+def _close(connection: Any) -> None:  # noqa: ANN401 - a driver's
+    # A broken connection cannot say goodbye, and its error is raised elsewhere.
+    with suppress(Exception):
+        # asyncmy has both methods.
+        close = getattr(connection, "ensure_closed", None) or connection.close
+        close()
+
+
+def _prepare(connection: Any) -> None:  # noqa: ANN401 - a driver's
+    """Configure the connection so that each request is one transaction."""
+    kind = CallersConnection(connection).kind
+    if kind.library == "sqlite3":
+        # The first write begins a transaction, and `commit` ends it.
+        if hasattr(connection, "autocommit"):
+            connection.rollback()
+            connection.autocommit = LEGACY
+        connection.isolation_level = ""
+    elif kind.library == "psycopg":
+        connection.set_autocommit(False)
+    elif kind.library in {"pymysql", "asyncmy"}:
+        connection.autocommit(False)
+        # REPEATABLE READ, the default, would keep every examined row locked.
+        callers = CallersConnection(connection)
+        callers.run(READ_COMMITTED)
+        connection.commit()
+    elif kind.library == "sqlalchemy":
+        refuse_autocommit(connection)
+
+
+# How long a request waits for another transaction, which may be the worker's own.
+#
+# In that case the code that could end the transaction may be waiting for us, so no request waits
+# longer than its result is useful.
+
+_SQLITE_BUSY_TIMEOUT = "PRAGMA busy_timeout"
+
+
+class StatementTimeout:
+    """A block in which a connection waits for a lock for at most `seconds`.
+
+    Afterwards the old limit applies again, because a pool may lend the connection to others. MySQL
+    has no such setting for one transaction, and gives up after innodb_lock_wait_timeout.
+    """
+
+    def __init__(self, callers: CallersConnection, seconds: float) -> None:
+        self._callers = callers
+        self._milliseconds = max(1, int(seconds * 1000))  # in PostgreSQL, 0 means no limit
+        self._before = 0
+
+    def __enter__(self) -> Self:
+        if self._callers.dialect is SQLITE:
+            [[self._before]] = self._callers.run(Statement(_SQLITE_BUSY_TIMEOUT)).rows
+            self._set_sqlites(min(self._before, self._milliseconds))
+        elif self._callers.dialect is POSTGRESQL:
+            # The setting lasts until the end of the transaction, like SET LOCAL, for which psycopg
+            # reports no result.
+            setting = f"SELECT set_config('lock_timeout', '{self._milliseconds}', true)"
+            self._callers.run(Statement(setting))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._callers.dialect is SQLITE:
+            self._set_sqlites(self._before)
+
+    def _set_sqlites(self, milliseconds: int) -> None:
+        self._callers.run(Statement(f"{_SQLITE_BUSY_TIMEOUT} = {milliseconds}"))
 
 
 class RowLeases(Backend):
     """Claims, renews and gives back rows of one table.
 
-    Nobody gets a lock of it or looks into it, so the verbs for that are the port's own.
+    This backend is never used to acquire or to inspect a lock, so those methods are the port's
+    defaults.
     """
 
     capabilities = Capabilities(
@@ -58,24 +214,24 @@ class RowLeases(Backend):
     # -- claiming ----------------------------------------------------------------------
 
     def claim(self, limit: int, ttl: float) -> tuple[int, list[dict[str, Any]]] | None:
-        """Return a token and the rows that are ours by it; None if others were in the way.
+        """Return a token and the rows it claims; None if other transactions were in the way.
 
-        No row is there that may be claimed, if the list is empty.
+        An empty list means that no row can be claimed.
         """
 
         def work(
             callers: CallersConnection,
         ) -> tuple[int, list[dict[str, Any]]] | None:
             claimable, dialect = self._claimable, callers.dialect
-            glance = claimable.look(dialect, limit=1, locks=False)
+            any_claimable = claimable.look(dialect, limit=1, locks=False)
             if dialect is SQLITE:
-                # Whoever writes locks all of the file, so not in order to find nothing.
-                if not callers.run(glance).rows:
+                # A writer locks the whole file, so first check whether there is anything to claim.
+                if not callers.run(any_claimable).rows:
                     return 0, []
                 callers.run(claimable.lock_all(dialect))
             rows = callers.run(claimable.look(dialect, limit=limit, locks=True)).named()
             if not rows:
-                is_empty = dialect is SQLITE or not callers.run(glance).rows
+                is_empty = dialect is SQLITE or not callers.run(any_claimable).rows
                 return (0, []) if is_empty else None
             claimable.refuse_shared_keys(rows, changed=0)
             token = claimable.next_token(rows)
@@ -84,40 +240,40 @@ class RowLeases(Backend):
             if claimed.changed != len(rows):
                 raise _Overtaken
             written = callers.run(claimable.read_back(dialect, rows))
-            since = float(rows[0][NOW])
+            since = float(rows[0][NOW_COLUMN])
             claimable.refuse_inexact(written.rows, token=token, since=since, ttl=ttl)
             for one in rows:
-                one.pop(NOW)
+                one.pop(NOW_COLUMN)
             return token, rows
 
         try:
             return self._connections.use(work)
         except (LockError, TypeError):
             raise
-        except Exception as error:  # of whichever driver the caller has
+        except Exception as error:  # the error may come from any driver
             if isinstance(error, _Overtaken) or is_conflict(error):
                 return None
             raise BackendError(f"no row of {self.location} could be claimed: {error}") from error
 
     def name_of(self, key: Key) -> str:
-        """Return what the lease on a row is called."""
+        """Return the name of the lease on a row."""
         name = f"{self._claimable.keyed}:{':'.join(map(str, key))}"
         size = len(name.encode(errors="replace"))
-        if size <= LONGEST and name.isprintable():
+        if size <= NAME_MAX_BYTES and name.isprintable():
             return name
         digest = hashlib.sha256(repr(key).encode()).hexdigest()
         return f"{str(self._claimable.keyed)[:100]}:{digest}"
 
-    # -- what the watchdog and a lease ask ---------------------------------------------
+    # -- called by the watchdog and by leases -------------------------------------------
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """Renew those that nobody locks; the others are asked for again, while they are ours."""
-        claims = [_of(one) for one in grants]
+        """Renew the rows that are not locked; a locked row that is ours is UNKNOWN, and retried."""
+        claims = [_key_and_token(one) for one in grants]
 
         def work(callers: CallersConnection) -> list[Renewal]:
             return self._renew(callers, claims, ttl=grants[0].ttl)
 
-        return self._asked(work, "renewal", deadline=deadline)
+        return self._run_request(work, "renewal", deadline=deadline)
 
     def _renew(
         self, callers: CallersConnection, claims: Sequence[tuple[Key, int]], *, ttl: float
@@ -140,14 +296,14 @@ class RowLeases(Backend):
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """Let others claim the row at once."""
-        del tombstone  # a claim is never asked for again, so none can come late
-        key, token = _of(grant)
+        del tombstone  # a claim is never requested again, so no late copy can arrive
+        key, token = _key_and_token(grant)
 
         def work(callers: CallersConnection) -> bool:
             statement = self._claimable.give_back(callers.dialect, key, token)
             return callers.run(statement).changed == 1
 
-        return self._asked(work, "release", deadline=deadline)
+        return self._run_request(work, "release", deadline=deadline)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """Give the row back, if it is still ours."""
@@ -156,34 +312,34 @@ class RowLeases(Backend):
                 Grant(claim, claim.token, claim.ttl), deadline=deadline, tombstone=tombstone
             )
 
-    def _asked(
+    def _run_request(
         self,
         work: Callable[[CallersConnection], T],
         what: str,
         *,
         deadline: float,
     ) -> T:
-        def patiently(callers: CallersConnection) -> T:
-            with Patience(callers, deadline - self._clock.now()):
+        def with_lock_timeout(callers: CallersConnection) -> T:
+            with StatementTimeout(callers, deadline - self._clock.now()):
                 return work(callers)
 
         try:
-            return self._connections.use(patiently)
+            return self._connections.use(with_lock_timeout)
         except LockError:
             raise
-        except Exception as error:  # of whichever driver the caller has
+        except Exception as error:  # the error may come from any driver
             raise OutcomeUnknown(f"the {what} of {self.location} failed: {error}") from error
 
     def close(self) -> None:
-        """Close what was kept."""
+        """Close the kept connection."""
         self._connections.close()
 
 
-def _of(grant: Grant) -> tuple[Key, int]:
+def _key_and_token(grant: Grant) -> tuple[Key, int]:
     claim = grant.claim
     assert isinstance(claim, RowClaim)  # noqa: S101 - this port grants no other
     return claim.key, claim.token
 
 
 class _Overtaken(Exception):
-    """Another claimed one of the rows between the look and the claim: roll back."""
+    """Another worker claimed one of the rows between our read and our claim, so roll back."""

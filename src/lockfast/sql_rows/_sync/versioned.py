@@ -1,35 +1,33 @@
 # Generated from src/lockfast/sql_rows/_async/versioned.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""A table whose rows carry a version: whoever writes what another has changed is told."""
+"""A table whose rows have a version; writing a row that someone else has changed fails."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lockfast.connections._sync.callers import CallersConnection
 from lockfast.core.backoff import delay
+from lockfast.dbapi._sync.connection import CallersConnection
 from lockfast.errors import ConfigurationError, StaleRow
 from lockfast.options import checked_count
 from lockfast.runtime import threads as runtime
 from lockfast.runtime.clock import Clock
-from lockfast.sql_rows.conflicts import is_conflict
-from lockfast.sql_rows.tables import KeyedTable, columns
-from lockfast.sql_rows.transactions import refuse_open
-from lockfast.sql_rows.versions import VersionedRow, selected, updated, versioned
+from lockfast.sql_rows.tables import KeyedTable, VersionedRow, columns, selected, updated, versioned
+from lockfast.sql_rows.transactions import is_conflict, refuse_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lockfast.connections.dialects import Table
+    from lockfast.dbapi.statements import Table
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.5
+CONFLICT_PAUSE_FIRST_SECONDS, CONFLICT_PAUSE_LONGEST_SECONDS = 0.002, 0.5
 
 
 class Versioned:
-    """Rows that are written only as they were read: optimistic locking, without a lock.
+    """Optimistic locking: rows are written only if they are unchanged since they were read.
 
-    `key` names the column that tells the rows apart, or several; `version` a column of whole
-    numbers, NOT NULL, which every writer raises. It stops nobody who writes past it.
+    `key` names the column, or columns, that identify a row. `version` is an integer column, NOT
+    NULL, that every writer increments. Writers that ignore the version are not stopped.
     """
 
     def __init__(self, table: Table, *, key: str | Sequence[str], version: str = "version") -> None:
@@ -37,22 +35,22 @@ class Versioned:
         [self._version] = columns("version", version)
 
     def read(self, connection: Any, /, *key: object) -> VersionedRow | None:  # noqa: ANN401
-        """Return the row with this key, or None; one value for each column of the key."""
+        """Return the row with this key, or None; pass one value for each key column."""
         callers, key = CallersConnection(connection), self._keyed.checked_key(key)
         return self._read(callers, key)
 
     def write(
         self,
-        connection: Any,  # noqa: ANN401 - anybody's
+        connection: Any,  # noqa: ANN401 - any driver
         row: VersionedRow,
         /,
         **changes: object,
     ) -> VersionedRow:
-        """Change the row and return it as it is then; StaleRow if it is not as it was read.
+        """Change the row and return its new state; StaleRow if it has changed since it was read.
 
-        `current` of that error is the row as it is now, or None if it is gone. Nothing is
-        committed here. On PostgreSQL above READ COMMITTED, and in a transaction of SQLite that
-        has read before, the database refuses the write itself, by an error of the driver's.
+        The error's `current` is the current row, or None if the row is gone. Nothing is committed
+        here. On PostgreSQL above READ COMMITTED, and in an SQLite transaction that has already
+        read, the database itself rejects the write, with an error of the driver.
         """
         if not isinstance(row, VersionedRow):
             raise TypeError(f"row is what `read` returned, not {type(row).__name__}")
@@ -68,7 +66,7 @@ class Versioned:
         if answer.changed == 1:
             after = {**row, **changes, self._version: row.version + 1}
             return VersionedRow(after, key=row.key, version=row.version + 1)
-        current = self._read(callers, row.key, as_it_is_now=True)
+        current = self._read(callers, row.key, reads_latest=True)
         now = "is gone" if current is None else f"has version {current.version} now"
         raise StaleRow(
             f"the row {row.key!r} of {keyed} was read at version {row.version}, and {now}",
@@ -77,17 +75,18 @@ class Versioned:
 
     def retry(
         self,
-        connection: Any,  # noqa: ANN401 - anybody's
+        connection: Any,  # noqa: ANN401 - any driver
         /,
         *key: object,
         change: Callable[[VersionedRow], Mapping[str, object] | None],
         attempts: int = 20,
     ) -> VersionedRow:
-        """Read, let `change` say what is to be changed, write and commit; again on StaleRow.
+        """Read, let `change` decide what to change, write and commit; try again on StaleRow.
 
-        `change` may be called several times, so it only decides; None changes nothing. There is
-        no transaction while it does. Each pause is longer than the last, and another for
-        everybody. LookupError if there is no such row; after the last attempt StaleRow.
+        `change` may be called several times, so it should only decide. If it returns None, nothing
+        is changed. No transaction is open while it runs. The pause between attempts doubles, with
+        random jitter. Raises LookupError if there is no such row, and StaleRow after the last
+        attempt.
         """
         checked_count("attempts", attempts)
         callers, clock = CallersConnection(connection), Clock()
@@ -97,22 +96,29 @@ class Versioned:
             try:
                 return self._attempt(connection, key, change)
             except BaseException as error:
-                connection.rollback()  # an interrupt's too: what is open was begun here
+                # Roll back on an interrupt too, because the open transaction was begun here.
+                connection.rollback()
                 is_stale = isinstance(error, StaleRow) or is_conflict(error)
                 if not is_stale or attempt + 1 == attempts:
                     raise
-            pause = delay(attempt, jitter=clock.jitter(), first=SHORTEST_PAUSE, most=LONGEST_PAUSE)
+            pause = delay(
+                attempt,
+                jitter=clock.jitter(),
+                first=CONFLICT_PAUSE_FIRST_SECONDS,
+                most=CONFLICT_PAUSE_LONGEST_SECONDS,
+            )
             runtime.sleep(pause)
         raise AssertionError("unreachable")
 
     def _attempt(
         self,
-        connection: Any,  # noqa: ANN401 - anybody's
+        connection: Any,  # noqa: ANN401 - any driver
         key: Sequence[object],
         change: Callable[[VersionedRow], Mapping[str, object] | None],
     ) -> VersionedRow:
         row = self.read(connection, *key)
-        # Whoever thinks in a transaction holds up others, and reads the same again next time.
+        # A transaction left open while `change` runs would block others, and a retry in it would
+        # read the same row again.
         connection.commit()
         if row is None:
             raise LookupError(f"there is no row {tuple(key)!r} in {self._keyed}")
@@ -128,9 +134,9 @@ class Versioned:
         callers: CallersConnection,
         key: Sequence[object],
         *,
-        as_it_is_now: bool = False,
+        reads_latest: bool = False,
     ) -> VersionedRow | None:
         keyed = self._keyed
-        statement = selected(keyed, callers.dialect, key, as_it_is_now=as_it_is_now)
+        statement = selected(keyed, callers.dialect, key, reads_latest=reads_latest)
         rows = callers.run(statement).named()
         return versioned(keyed, rows[0], self._version) if rows else None

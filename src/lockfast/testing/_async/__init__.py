@@ -1,1 +1,1 @@
-"""The contract and its tools, asyncio flavour: the source."""
+"""The contract and its tools: the source of both flavours."""

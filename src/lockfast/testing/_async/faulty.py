@@ -1,4 +1,4 @@
-"""A backend that fails on command: the faults of a network, without one."""
+"""A backend that fails on command, to simulate the faults of a network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 from lockfast import urls
-from lockfast.core.telling import store_of
+from lockfast.core.event_notes import store_of
 from lockfast.errors import BackendUnavailable, OutcomeUnknown
 from lockfast.model import Grant
 from lockfast.runtime import aio as runtime
@@ -15,7 +15,7 @@ from lockfast.runtime.clock import Clock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from lockfast._async.backend import AsyncBackend
+    from lockfast.backends._async.backend import AsyncBackend
     from lockfast.model import (
         Capabilities,
         Claim,
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
 
 class AsyncFaultyBackend:
-    """Passes every verb on to a real backend, unless it was told to fail.
+    """Passes every call on to a real backend, unless it was set to fail.
 
-    A fault is set for a verb by name ("try_acquire", "renew", "release", "withdraw") and
-    strikes its next calls. `calls` counts what was asked, `delivered` what got through.
-    Give it to `AsyncLocks.from_backend`; a clock of the test's own is given to both.
+    A fault is set for a method by name ("try_acquire", "renew", "release", "withdraw") and affects
+    its next calls. `calls` counts the requests, and `delivered` counts the requests that got
+    through. Pass the faulty backend to `AsyncLocks.from_backend`. If the test has its own clock,
+    pass the clock to both.
     """
 
     def __init__(self, inner: AsyncBackend, *, clock: Clock | None = None) -> None:
@@ -64,7 +65,7 @@ class AsyncFaultyBackend:
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
-        """Return one around the backend that the URL names; nothing is connected yet.
+        """Return a faulty backend around the backend of the URL; nothing is connected yet.
 
         The arguments are those of AsyncLocks.
         """
@@ -77,51 +78,50 @@ class AsyncFaultyBackend:
     # -- the faults --------------------------------------------------------------------
 
     def lose_request(self, verb: str, *, times: int = 1) -> None:
-        """Let the next requests never arrive; the caller does not learn that."""
+        """Lose the next requests before they arrive; the caller gets OutcomeUnknown."""
         self._faults.setdefault(verb, []).extend(["request"] * times)
 
     def lose_reply(self, verb: str, *, times: int = 1) -> None:
-        """Let the next requests be executed and their replies be lost."""
+        """Execute the next requests, and lose their replies."""
         self._faults.setdefault(verb, []).extend(["reply"] * times)
 
     def deliver_late(self, verb: str, *, times: int = 1) -> None:
-        """Keep the next requests back until `deliver`; the caller gets no answer."""
+        """Hold the next requests back until `deliver`; the caller gets no reply."""
         self._faults.setdefault(verb, []).extend(["late"] * times)
 
     def hang(self, verb: str, *, times: int = 1) -> None:
-        """Let the next requests be lost, and the caller notice only at its deadline."""
+        """Lose the next requests; the caller notices only at its deadline."""
         self._faults.setdefault(verb, []).extend(["hang"] * times)
 
     def delay(self, verb: str, seconds: float) -> None:
-        """Let every request of this verb take so much longer; 0 ends it."""
+        """Delay every request of this method by `seconds`; 0 ends the delay."""
         self._delays[verb] = seconds
 
     def go_away(self) -> None:
-        """Refuse everything, as a server that is down."""
+        """Refuse everything, like a server that is down."""
         self._is_away = True
 
     def come_back(self) -> None:
-        """Serve again, and forget all faults that have not struck."""
+        """Serve again, and clear all faults that have not taken effect."""
         self._is_away = False
         self._faults.clear()
 
     async def deliver(self) -> None:
-        """Execute what was kept back, now that nobody waits for it."""
+        """Execute the requests that were held back, after their callers have given up."""
         late, self._late = self._late, []
         for request in late:
             await request()
 
     async def expire_now(self, name: str) -> None:
-        """Let the store drop the grants of this client on a name, without a word to it."""
+        """Make the store drop this client's grants on a name, without notifying the client."""
         for grant in self._grants.pop(name, []):
             await self.inner.withdraw(
                 grant.claim, deadline=self._clock.now() + 10.0, tombstone=False
             )
 
-    # -- the verbs ---------------------------------------------------------------------
+    # -- the port ----------------------------------------------------------------------
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
 
         async def request() -> Grant | Held:
             return await self.inner.try_acquire(claim, deadline=deadline)
@@ -134,7 +134,6 @@ class AsyncFaultyBackend:
     async def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
-        """See the protocol."""
 
         async def request() -> Sequence[Grant] | None:
             return await self.inner.try_acquire_all(claims, deadline=deadline)
@@ -145,13 +144,11 @@ class AsyncFaultyBackend:
         return answer
 
     def server_of(self, name: str) -> str:
-        """See the protocol."""
         return self.inner.server_of(name)
 
     async def renew(
         self, grants: Sequence[Grant], *, deadline: float
     ) -> Sequence[Renewal | Proven]:
-        """See the protocol."""
 
         async def request() -> Sequence[Renewal | Proven]:
             return await self.inner.renew(grants, deadline=deadline)
@@ -160,7 +157,6 @@ class AsyncFaultyBackend:
         return answer
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
-        """See the protocol."""
 
         async def request() -> Renewal:
             return await self.inner.hand_over(grant, deadline=deadline)
@@ -169,11 +165,10 @@ class AsyncFaultyBackend:
         return outcome
 
     def guard(self, grant: Grant) -> RevisionGuard:
-        """See the protocol; asks nobody."""
+        """Return the inner backend's guard; no request is sent."""
         return self.inner.guard(grant)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
 
         async def request() -> bool:
             return await self.inner.release(grant, deadline=deadline, tombstone=tombstone)
@@ -182,7 +177,6 @@ class AsyncFaultyBackend:
         return answer
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
 
         async def request() -> None:
             await self.inner.withdraw(claim, deadline=deadline, tombstone=tombstone)
@@ -190,19 +184,15 @@ class AsyncFaultyBackend:
         await self._pass("withdraw", request, deadline)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
         await self.inner.wait(claim, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         self.inner.rouse(claim)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         return await self.inner.inspect(name, deadline=deadline)
 
     async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
-        """See the protocol."""
 
         async def request() -> Sequence[Crowd]:
             return await self.inner.crowds(names, deadline=deadline)
@@ -211,54 +201,44 @@ class AsyncFaultyBackend:
         return answer
 
     async def attest(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         return await self.inner.attest(name, deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """See the protocol."""
         async for one in self.inner.survey(prefix, deadline=deadline):
             yield one
 
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol."""
         return await self.inner.break_(name, token=token, owner=owner, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol."""
         return await self.inner.diagnose(deadline=deadline)
 
     def schema(self) -> Schema | None:
-        """See the protocol."""
         return self.inner.schema()
 
     async def make_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
         return await self.inner.make_schema(deadline=deadline)
 
     async def drop_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
         return await self.inner.drop_schema(deadline=deadline)
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol."""
         self.inner.attach(ttl=ttl, hurry=hurry)
 
     def bound_requests(self, request_timeout: float) -> bool:
-        """Leave that to the client: what is lost here is missed at the deadline it gave."""
+        """Leave this to the client, which notices a lost request at its own deadline."""
         del request_timeout
         return False
 
     async def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol."""
         await self.inner.disown(client, deadline=deadline)
 
     async def aclose(self) -> None:
-        """See the protocol."""
         await self.inner.aclose()
 
-    # -- what strikes ------------------------------------------------------------------
+    # -- injecting faults ---------------------------------------------------------------
 
     async def _pass(self, verb: str, request: Callable[[], Awaitable[Any]], deadline: float) -> Any:
         self.calls[verb] += 1
@@ -279,4 +259,4 @@ class AsyncFaultyBackend:
         raise OutcomeUnknown(f"the faulty backend did not answer {verb}")
 
     async def _sleep_until(self, deadline: float) -> None:
-        await runtime.wait_for(runtime.Event(), deadline=deadline, clock=self._clock)
+        await runtime.wait_for(runtime.WakeEvent(), deadline=deadline, clock=self._clock)

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/testing/_async/faulty.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""A backend that fails on command: the faults of a network, without one."""
+"""A backend that fails on command, to simulate the faults of a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 from lockfast import urls
-from lockfast.core.telling import store_of
+from lockfast.core.event_notes import store_of
 from lockfast.errors import BackendUnavailable, OutcomeUnknown
 from lockfast.model import Grant
 from lockfast.runtime import threads as runtime
@@ -17,7 +17,7 @@ from lockfast.runtime.clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lockfast._sync.backend import Backend
+    from lockfast.backends._sync.backend import Backend
     from lockfast.model import (
         Capabilities,
         Claim,
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 
 class FaultyBackend:
-    """Passes every verb on to a real backend, unless it was told to fail.
+    """Passes every call on to a real backend, unless it was set to fail.
 
-    A fault is set for a verb by name ("try_acquire", "renew", "release", "withdraw") and
-    strikes its next calls. `calls` counts what was asked, `delivered` what got through.
-    Give it to `Locks.from_backend`; a clock of the test's own is given to both.
+    A fault is set for a method by name ("try_acquire", "renew", "release", "withdraw") and affects
+    its next calls. `calls` counts the requests, and `delivered` counts the requests that got
+    through. Pass the faulty backend to `Locks.from_backend`. If the test has its own clock,
+    pass the clock to both.
     """
 
     def __init__(self, inner: Backend, *, clock: Clock | None = None) -> None:
@@ -66,7 +67,7 @@ class FaultyBackend:
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
-        """Return one around the backend that the URL names; nothing is connected yet.
+        """Return a faulty backend around the backend of the URL; nothing is connected yet.
 
         The arguments are those of Locks.
         """
@@ -79,49 +80,48 @@ class FaultyBackend:
     # -- the faults --------------------------------------------------------------------
 
     def lose_request(self, verb: str, *, times: int = 1) -> None:
-        """Let the next requests never arrive; the caller does not learn that."""
+        """Lose the next requests before they arrive; the caller gets OutcomeUnknown."""
         self._faults.setdefault(verb, []).extend(["request"] * times)
 
     def lose_reply(self, verb: str, *, times: int = 1) -> None:
-        """Let the next requests be executed and their replies be lost."""
+        """Execute the next requests, and lose their replies."""
         self._faults.setdefault(verb, []).extend(["reply"] * times)
 
     def deliver_late(self, verb: str, *, times: int = 1) -> None:
-        """Keep the next requests back until `deliver`; the caller gets no answer."""
+        """Hold the next requests back until `deliver`; the caller gets no reply."""
         self._faults.setdefault(verb, []).extend(["late"] * times)
 
     def hang(self, verb: str, *, times: int = 1) -> None:
-        """Let the next requests be lost, and the caller notice only at its deadline."""
+        """Lose the next requests; the caller notices only at its deadline."""
         self._faults.setdefault(verb, []).extend(["hang"] * times)
 
     def delay(self, verb: str, seconds: float) -> None:
-        """Let every request of this verb take so much longer; 0 ends it."""
+        """Delay every request of this method by `seconds`; 0 ends the delay."""
         self._delays[verb] = seconds
 
     def go_away(self) -> None:
-        """Refuse everything, as a server that is down."""
+        """Refuse everything, like a server that is down."""
         self._is_away = True
 
     def come_back(self) -> None:
-        """Serve again, and forget all faults that have not struck."""
+        """Serve again, and clear all faults that have not taken effect."""
         self._is_away = False
         self._faults.clear()
 
     def deliver(self) -> None:
-        """Execute what was kept back, now that nobody waits for it."""
+        """Execute the requests that were held back, after their callers have given up."""
         late, self._late = self._late, []
         for request in late:
             request()
 
     def expire_now(self, name: str) -> None:
-        """Let the store drop the grants of this client on a name, without a word to it."""
+        """Make the store drop this client's grants on a name, without notifying the client."""
         for grant in self._grants.pop(name, []):
             self.inner.withdraw(grant.claim, deadline=self._clock.now() + 10.0, tombstone=False)
 
-    # -- the verbs ---------------------------------------------------------------------
+    # -- the port ----------------------------------------------------------------------
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
 
         def request() -> Grant | Held:
             return self.inner.try_acquire(claim, deadline=deadline)
@@ -134,7 +134,6 @@ class FaultyBackend:
     def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
-        """See the protocol."""
 
         def request() -> Sequence[Grant] | None:
             return self.inner.try_acquire_all(claims, deadline=deadline)
@@ -145,11 +144,9 @@ class FaultyBackend:
         return answer
 
     def server_of(self, name: str) -> str:
-        """See the protocol."""
         return self.inner.server_of(name)
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal | Proven]:
-        """See the protocol."""
 
         def request() -> Sequence[Renewal | Proven]:
             return self.inner.renew(grants, deadline=deadline)
@@ -158,7 +155,6 @@ class FaultyBackend:
         return answer
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
-        """See the protocol."""
 
         def request() -> Renewal:
             return self.inner.hand_over(grant, deadline=deadline)
@@ -167,11 +163,10 @@ class FaultyBackend:
         return outcome
 
     def guard(self, grant: Grant) -> RevisionGuard:
-        """See the protocol; asks nobody."""
+        """Return the inner backend's guard; no request is sent."""
         return self.inner.guard(grant)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
 
         def request() -> bool:
             return self.inner.release(grant, deadline=deadline, tombstone=tombstone)
@@ -180,7 +175,6 @@ class FaultyBackend:
         return answer
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
 
         def request() -> None:
             self.inner.withdraw(claim, deadline=deadline, tombstone=tombstone)
@@ -188,19 +182,15 @@ class FaultyBackend:
         self._pass("withdraw", request, deadline)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
         self.inner.wait(claim, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         self.inner.rouse(claim)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         return self.inner.inspect(name, deadline=deadline)
 
     def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
-        """See the protocol."""
 
         def request() -> Sequence[Crowd]:
             return self.inner.crowds(names, deadline=deadline)
@@ -209,54 +199,44 @@ class FaultyBackend:
         return answer
 
     def attest(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         return self.inner.attest(name, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """See the protocol."""
         for one in self.inner.survey(prefix, deadline=deadline):
             yield one
 
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol."""
         return self.inner.break_(name, token=token, owner=owner, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol."""
         return self.inner.diagnose(deadline=deadline)
 
     def schema(self) -> Schema | None:
-        """See the protocol."""
         return self.inner.schema()
 
     def make_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
         return self.inner.make_schema(deadline=deadline)
 
     def drop_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
         return self.inner.drop_schema(deadline=deadline)
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol."""
         self.inner.attach(ttl=ttl, hurry=hurry)
 
     def bound_requests(self, request_timeout: float) -> bool:
-        """Leave that to the client: what is lost here is missed at the deadline it gave."""
+        """Leave this to the client, which notices a lost request at its own deadline."""
         del request_timeout
         return False
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol."""
         self.inner.disown(client, deadline=deadline)
 
     def close(self) -> None:
-        """See the protocol."""
         self.inner.close()
 
-    # -- what strikes ------------------------------------------------------------------
+    # -- injecting faults ---------------------------------------------------------------
 
     def _pass(self, verb: str, request: Callable[[], Any], deadline: float) -> Any:
         self.calls[verb] += 1
@@ -277,4 +257,4 @@ class FaultyBackend:
         raise OutcomeUnknown(f"the faulty backend did not answer {verb}")
 
     def _sleep_until(self, deadline: float) -> None:
-        runtime.wait_for(runtime.Event(), deadline=deadline, clock=self._clock)
+        runtime.wait_for(runtime.WakeEvent(), deadline=deadline, clock=self._clock)

@@ -1,4 +1,4 @@
-"""How the contract is held on etcd: a registration says which servers, and nothing else."""
+"""How the contract runs on etcd: a registration names its servers, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lockfast.runtime.clock import Clock
 
 
 class OnEtcd:
-    """Opens backends on servers that all tests share, each in a namespace of its own."""
+    """Opens backends on servers that all tests share, each in its own namespace."""
 
     servers: ClassVar[Callable[[], Any]]
     capabilities = EtcdBackend.capabilities
     ttl = 1.0  # Leases last whole seconds.
-    late = 0.6  # The server looks twice a second for those that are over.
-    slack = 2.5  # A name whose holder failed is free a ttl after somebody saw it so.
+    late = 0.6  # The server checks for expired leases twice a second.
+    slack = 2.5  # A name whose holder failed is free one ttl after a client noticed it.
 
     def set_up(self) -> None:
         server, namespace = type(self).servers(), os.urandom(8).hex()
@@ -32,14 +32,14 @@ class OnEtcd:
 
 
 class AsyncOnEtcd(OnEtcd):
-    """Stands before the contract of the asyncio flavour."""
+    """Mixin that precedes the contract of the asyncio flavour."""
 
     def make_backend(self, clock: Clock) -> AsyncBackend:
         return AsyncEtcdBackend(clock=clock, **self.arguments)
 
 
 class SyncOnEtcd(OnEtcd):
-    """Stands before the contract of the sync flavour."""
+    """Mixin that precedes the contract of the sync flavour."""
 
     def make_backend(self, clock: Clock) -> Backend:
         return EtcdBackend(clock=clock, **self.arguments)

@@ -1,4 +1,4 @@
-"""The contract on an etcd server that speaks TLS and knows its users, asyncio flavour."""
+"""The contract on an etcd server with TLS and authentication, asyncio flavour."""
 
 from __future__ import annotations
 

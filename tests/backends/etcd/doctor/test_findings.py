@@ -1,4 +1,4 @@
-"""What the doctor says of a deployment, on real servers; and of versions that are not at hand."""
+"""The doctor's findings on real deployments, and on versions that are not installed here."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from servers.etcd import shared_cluster, shared_server
 from lockfast import Finding
 from lockfast.backends.etcd._async.members import AsyncMembers
 from lockfast.backends.etcd._sync.members import Members
-from lockfast.backends.etcd.answers import CORRUPT, Alarm, State, answer
-from lockfast.backends.etcd.findings import Facts, findings
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast.backends.etcd.diagnostics import ClusterFacts, findings
+from lockfast.backends.etcd.replies import CORRUPT, Alarm, State, read_reply
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.etcd import EtcdServer
 
 
-def facts(**known: Any) -> Facts:
+def facts(**known: Any) -> ClusterFacts:
     state = State(version="3.5.16", leader=1)
     usual = {
         "where": "etcd://h",
@@ -31,7 +31,7 @@ def facts(**known: Any) -> Facts:
         "user": "",
         "is_secure": False,
     }
-    return Facts(**{**usual, **known})
+    return ClusterFacts(**{**usual, **known})
 
 
 def of(subject: str, **known: Any) -> Finding:
@@ -69,7 +69,7 @@ def test_alarms_that_may_not_be_asked_for():
 
 
 def test_a_ttl_that_outlasts_no_election():
-    """The shortest lease tells how long an election may take to begin."""
+    """The shortest lease that etcd grants shows how long an election may take to begin."""
     assert of("ttl", asked=5.0, granted=5.0).level == "warning"
     assert of("ttl", asked=10.0, granted=10.0).level == "ok"
     assert of("ttl", asked=1.5, granted=2.0).level == "note"
@@ -116,11 +116,11 @@ def test_a_member_that_is_down(finding):
 
 
 def test_an_address_behind_which_the_members_change(finding, monkeypatch):
-    """A load balancer: what one member proves another one cannot confirm."""
+    """Behind a load balancer, one member cannot confirm what another one proves."""
     members = count(1)
 
     def by_another(_: Any, request: Any, data: bytes) -> Any:
-        found = answer(request.answer, data)
+        found = read_reply(request.answer, data)
         return found._replace(header=found.header._replace(member=next(members)))
 
     for kind in (Members, AsyncMembers):
@@ -156,7 +156,7 @@ def test_who_has_a_user_and_a_password(finding, guarded):
 
 
 def test_a_server_that_is_full(finding, flavour):
-    """Nothing new is locked; what is held is renewed and released."""
+    """No new lock is granted; held ones are renewed and released."""
     with EtcdServer("--quota-backend-bytes", "400000") as server:
         locks = flavour.locks(server.url, ttl=2)
         lease = locks.lock("door").acquire(timeout=10)

@@ -1,4 +1,4 @@
-"""Real servers that are killed, frozen and cut from each other; clients on each of them."""
+"""Real servers that are killed, frozen and cut off from each other; clients on each of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 from servers.etcd import shared_cluster
 
-from lockfast.challenge.servers.etcd import Cluster, EtcdServer
-from lockfast.challenge.servers.etcd_partitions import CuttableCluster
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.etcd import EtcdCluster, EtcdServer, PartitionableCluster
+from lockfast_challenge.servers.proxy import Proxy
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +19,7 @@ def module_server() -> Iterator[EtcdServer]:
 
 @pytest.fixture
 def own_server(module_server, outliving) -> Iterator[EtcdServer]:
-    """A server that nobody else uses now: its figures are the test's own, and it may break."""
+    """A server that no other test uses now: its metrics are the test's own, and it may break."""
     if not module_server.is_running:
         module_server.start()
     yield module_server
@@ -37,26 +36,26 @@ def proxy(server, outliving) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def cluster(outliving) -> Iterator[Cluster]:
-    """Three members, all well when the test begins, and again when its clients close."""
+def cluster(outliving) -> Iterator[EtcdCluster]:
+    """Three members, all healthy when the test begins, and again when its clients close."""
     one = shared_cluster().heal()
     yield one
     one.heal()
 
 
 @pytest.fixture(scope="module")
-def module_members() -> Iterator[CuttableCluster]:
-    with CuttableCluster() as one:
+def module_members() -> Iterator[PartitionableCluster]:
+    with PartitionableCluster() as one:
         yield one
 
 
 @pytest.fixture
-def cuttable(module_members, outliving) -> Iterator[CuttableCluster]:
-    """Members that can be cut from each other; whole at both ends of a test."""
+def cuttable(module_members, outliving) -> Iterator[PartitionableCluster]:
+    """Members that can be cut off from each other; healed before and after each test."""
     yield module_members.heal()
     module_members.heal()
 
 
 @pytest.fixture
-def members(cluster) -> Cluster:
+def members(cluster) -> EtcdCluster:
     return cluster

@@ -1,9 +1,9 @@
-"""A leader that is deposed and does not know it, or comes back after it was frozen.
+"""A leader that is deposed without knowing it, or that comes back after it was frozen.
 
-It renews leases that its successor ends, and revokes leases that its successor has renewed. Clients
-that lack a defence take part in each trial beside those as they are. Each defence has a trial that
-has to find out who lacks it, or it would prove nothing. One trial of each kind belongs to every
-run; `LOCKFAST_TRIALS=20` in the environment makes more of them.
+Such a leader renews leases that its successor ends, and revokes leases that its successor has
+renewed. In each trial, clients that lack a defence run beside clients as they are. Each defence has
+a trial that must detect the clients without it; otherwise it would prove nothing. Every run
+includes one trial of each kind; `LOCKFAST_TRIALS=20` in the environment runs more of them.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from backends.etcd.open_sessions import session_of
 from both_flavours import Flavour, each_flavour
 
 from lockfast import LeaseLost
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.etcd import EtcdServer
-from lockfast.challenge.servers.etcd_partitions import CuttableCluster
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.etcd import EtcdServer, PartitionableCluster
+from lockfast_challenge.servers.proxy import Proxy
 
 TRIALS = int(os.environ.get("LOCKFAST_TRIALS", "1"))
 
 TTL = 3.0
 LEASES = 10
-"""So many beside it are renewed in each flavour: one alone rarely meets what revokes it."""
+"""Number of other leases renewed in each flavour: a single lease is rarely hit by a revocation."""
 
 RETURNED = 7.5
-"""So long after it was resumed a leader has revoked what it will: in most trials all that it did
-not ask for at first, after the 6 s that it waits for those to be agreed on."""
+"""Seconds after it resumes in which a leader revokes all leases that it will. In most trials these
+are all but the first ones that it requested; it waits 6 s for consensus on those before it goes
+on."""
 
 FREE = 60.0
-"""Within this the next one holds: an election, two ttls, and whatever a busy machine adds."""
+"""Time until the next client holds, in seconds: an election, two ttls, and slack for a busy
+machine."""
 
 REPEATS = 12
-"""So often a trial is repeated until it has found all who lack something, which one or two do on a
-quiet machine. One that is busy makes them stop in time by chance."""
+"""Most runs of a trial until it has detected every client that lacks a defence. One or two are
+enough on a quiet machine; on a busy one, such clients stop in time by chance."""
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def flavours(outliving) -> Iterator[list[Flavour]]:
 
 @pytest.fixture
 def crowd(flavours) -> Callable[[str], None]:
-    """Open clients at a URL that renew leases of their own, until the test ends."""
+    """Open clients at a URL that renew leases of their own until the test ends."""
 
     def open_at(url: str) -> None:
         for flavour in flavours:
@@ -69,7 +70,7 @@ def crowd(flavours) -> Callable[[str], None]:
     return open_at
 
 
-def _others(cluster: CuttableCluster, leader: EtcdServer) -> str:
+def _others(cluster: PartitionableCluster, leader: EtcdServer) -> str:
     return "etcd://" + ",".join(one.address for one in cluster.members if one is not leader)
 
 
@@ -80,16 +81,16 @@ def _pass_time(trials: Sequence[Trial], seconds: float) -> None:
 
 
 def _overlapping(trials: Sequence[Trial]) -> set[str]:
-    """Return what those go by of whom two were trusted at the same time."""
+    """Return the defences of the trials in which two clients trusted their leases at once."""
     looks = [one.flavour.start(one.overlaps, FREE) for one in trials]
     found = [look.result(FREE) for look in looks]
     return {str(one.defences) for one, does in zip(trials, found, strict=True) if does}
 
 
 def _on_the_leader(
-    flavours: Sequence[Flavour], cluster: CuttableCluster, kinds: Sequence[Defences]
+    flavours: Sequence[Flavour], cluster: PartitionableCluster, kinds: Sequence[Defences]
 ) -> tuple[EtcdServer, list[Trial]]:
-    """Let some hold who are attached to the leader alone, and others wait who are not."""
+    """Start holders that are attached to the leader alone, and waiters that are not."""
     for _ in range(REPEATS):
         leader = cluster.leader()
         elsewhere = _others(cluster, leader)
@@ -103,7 +104,7 @@ def _on_the_leader(
 
 def _cut(
     flavours: Sequence[Flavour],
-    cluster: CuttableCluster,
+    cluster: PartitionableCluster,
     kinds: Sequence[Defences],
     *,
     silently: bool,
@@ -116,9 +117,9 @@ def _cut(
 
 
 def _freeze_and_cut(
-    flavours: Sequence[Flavour], cluster: CuttableCluster, kinds: Sequence[Defences]
+    flavours: Sequence[Flavour], cluster: PartitionableCluster, kinds: Sequence[Defences]
 ) -> set[str]:
-    """Freeze it until another leads, for less than the ttl, and cut it off before it goes on."""
+    """Freeze the leader until another leads, for less than a ttl; cut it off before it resumes."""
     leader, trials = _on_the_leader(flavours, cluster, kinds)
 
     leader.pause()
@@ -129,8 +130,8 @@ def _freeze_and_cut(
     return _overlapping(trials)
 
 
-def _until_found(trial: Callable[[], set[str]], cluster: CuttableCluster, *lacking: Defences):
-    """Repeat a trial until it has found all who lack something; it never finds anybody else."""
+def _until_found(trial: Callable[[], set[str]], cluster: PartitionableCluster, *lacking: Defences):
+    """Repeat a trial until it has detected all clients that lack a defence, and no others."""
     to_find = {str(one) for one in lacking}
     found: set[str] = set()
     for _ in range(REPEATS):
@@ -149,11 +150,11 @@ def _until_found(trial: Callable[[], set[str]], cluster: CuttableCluster, *lacki
 def test_a_leader_that_is_cut_off_keeps_no_holder_in_the_dark(
     flavours, cuttable, crowd, silently, trial
 ):
-    """It knows the session for ever; when the next one holds, the holder knows better.
+    """The leader knows the session for ever, but the holder has stopped when the next one holds.
 
-    That a keep-alive is answered would do here: the leader gives up in time. It also says soon that
-    it leads nobody, and clients go away from it: by this those who believe a member's word are
-    saved in many of the trials. A frozen one does neither, and the next test finds who lacks what.
+    An answered keep-alive would suffice here: the leader gives up in time. It also reports soon
+    that it leads nobody, and clients leave it; in many of the trials this saves the clients that
+    believe a member's word. A frozen leader does neither, and the next test detects those clients.
     """
     crowd(cuttable.leader().url)
     believing = Defences(by_the_members_word)
@@ -167,7 +168,7 @@ def test_a_leader_that_is_cut_off_keeps_no_holder_in_the_dark(
 def test_a_leader_that_was_frozen_and_is_cut_off_keeps_no_holder_in_the_dark(
     flavours, cuttable, crowd, trial
 ):
-    """It goes on with what it had heard before it was frozen; what proves a session is enough."""
+    """The leader resumes with what it received before the freeze; proving the session is enough."""
     crowd(cuttable.leader().url)
     lacking = [
         Defences(by_keep_alives_alone, unseen),
@@ -186,10 +187,10 @@ def test_a_leader_that_was_frozen_and_is_cut_off_keeps_no_holder_in_the_dark(
 def test_a_leader_that_comes_back_after_the_ttl_lets_nobody_in_too_early(
     flavours, cuttable, crowd, trial, record_property
 ):
-    """It may revoke leases that were just renewed: their holders have time to find out.
+    """The leader may revoke leases that were just renewed; their holders have time to find out.
 
-    It does so in most of the trials, but the holder hears of it at once, so that few of them find
-    those who do not wait: the next test does.
+    It does so in most of the trials, but the holder is notified at once, so few of them detect the
+    clients that do not wait. The next test does.
     """
     leader = cuttable.leader()
     elsewhere = _others(cuttable, leader)
@@ -223,10 +224,10 @@ def test_a_leader_that_comes_back_after_the_ttl_lets_nobody_in_too_early(
 def test_a_lease_that_is_revoked_when_it_was_just_renewed_lets_nobody_in_too_early(
     flavours, own_server, outliving, trial
 ):
-    """As such a leader does, and here every time; the holder is cut off and cannot hear of it.
+    """Revoke as such a leader does, but every time; the holder is cut off and is not notified.
 
-    Only that the next one waits for the hold keeps the two apart: what proves the session was true.
-    So does who lets etcd remove the hold.
+    The session was proven truthfully, so only the next client's wait for the hold keeps the two
+    apart. A client that leaves the removal of the hold to etcd waits as well.
     """
     proxy = outliving.enter_context(Proxy(own_server.port, scheme="etcd"))
     kinds = [AS_THEY_ARE, BY_ETCD_ALONE, WITHOUT_WAITING]
@@ -234,7 +235,7 @@ def test_a_lease_that_is_revoked_when_it_was_just_renewed_lets_nobody_in_too_ear
     for one in trials:
         one.hold(proxy.url, ttl=TTL)
         one.wait_behind(own_server.url, ttl=60)
-    sessions = [session_of(one.locks).wire._guard.lease for one in trials]
+    sessions = [session_of(one.locks).wire._requests.guard.lease for one in trials]
     for one in trials:
         one.diary.until_renewed()
 

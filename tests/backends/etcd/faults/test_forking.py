@@ -21,7 +21,7 @@ class TestForks(SessionForks):
 
     @pytest.mark.timeout(150)
     def test_a_hundred_forks_while_it_is_idle(self, flavour, server, puppet, door):
-        """Its session is open and carries nothing: it goes on with it afterwards."""
+        """The parent's session is open and carries nothing; it is still in use afterwards."""
         parent = puppet(flavour.name, server.url, ttl=30.0)
         before = parent.ask("acquire", door.name)
         parent.ask("release", door.name)
@@ -34,7 +34,7 @@ class TestForks(SessionForks):
 
 
 def _fork_a_hundred_times(parent, name: str) -> None:
-    """Let each child have a lock of its own, and die."""
+    """Fork children that each acquire a lock of their own, and die."""
     for number in range(100):
         child = parent.fork()
         assert child.ask("acquire", f"{name} {number}", timeout=20)

@@ -13,11 +13,11 @@ from fault_scene import Scene
 
 from lockfast import LeaseLost, OutcomeUnknown
 from lockfast.backends.etcd.requests import Request
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.etcd import EtcdServer
 
 LONG = 60.0
-"""Longer than any test: what is lost was not ended by its time."""
+"""A ttl longer than any test, in seconds: no loss is due to expiry."""
 
 PATIENCE = 20.0
 
@@ -28,7 +28,7 @@ def scene(flavour) -> Scene:
 
 
 class Slow:
-    """Keeps the first request for each name on its way, as a slow member would."""
+    """Delays the first request for each name, as a slow member would."""
 
     def __init__(self, scene: Scene, locks: Any, *names: str) -> None:
         self._flavour = scene.flavour
@@ -56,7 +56,7 @@ class Slow:
         return await self._ask(request, deadline=deadline)
 
     def arrives(self) -> Any:
-        """Let the first copy arrive, and return what the store makes of it."""
+        """Deliver the first copy, and return the store's reply."""
         [request] = self.kept
         deadline = self._flavour.clock.now() + PATIENCE
         return self._flavour.call(self._ask, request, deadline=deadline)
@@ -64,7 +64,7 @@ class Slow:
 
 @pytest.fixture
 def broken_twin(scene, server) -> Callable[..., Slow]:
-    """Break a lease whose first copy is still under way, and let the next one in."""
+    """Break a lease whose first copy is still under way, and let the next client in."""
 
     def broken(**options: Any) -> Slow:
         locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
@@ -98,15 +98,15 @@ def test_a_first_copy_that_arrives_after_its_repeat_was_broken_changes_nothing(
 
 
 def test_a_repeat_of_a_later_request_supersedes_what_was_not_answered_before(scene, server):
-    """The acquire itself raised; its claim is asked for again, and the old copy is void."""
+    """The acquire itself raised; its claim is requested again, and the old copy is void."""
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     locks.lock("warm").acquire(timeout=PATIENCE).release()
-    wire = session_of(locks).wire
+    sender = session_of(locks).wire._requests
     slow = Slow(scene, locks, scene.name)
-    ask_twice = wire.ask_twice
-    wire.ask_twice = _only_once(scene, wire)
-    lease = locks.lock(scene.name).acquire(timeout=PATIENCE)  # the shell repeats it
-    wire.ask_twice = ask_twice
+    ask_twice = sender.ask_twice
+    sender.ask_twice = _only_once(scene, sender)
+    lease = locks.lock(scene.name).acquire(timeout=PATIENCE)  # the client repeats it
+    sender.ask_twice = ask_twice
     lease.release()
 
     slow.arrives()
@@ -115,7 +115,7 @@ def test_a_repeat_of_a_later_request_supersedes_what_was_not_answered_before(sce
 
 
 def test_many_requests_that_are_repeated_together_do_not_void_each_other_for_ever(scene, server):
-    """Each repeat outdates the copies of all others; those need not outdate it in turn."""
+    """Each repeat voids the copies of all others; those need not void it in turn."""
     crowd = 30
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     locks.lock("warm").acquire(timeout=PATIENCE).release()
@@ -129,20 +129,20 @@ def test_many_requests_that_are_repeated_together_do_not_void_each_other_for_eve
     assert slow.asked < 10 * crowd
 
 
-def _only_once(scene: Scene, wire: Any) -> Callable[..., Any]:
-    """Return what asks one member, and leaves the repeat to whoever asks again."""
+def _only_once(scene: Scene, sender: Any) -> Callable[..., Any]:
+    """Return a function that asks one member, and leaves the repeat to its caller."""
 
     def in_threads(request: Request[Any], *, deadline: float, **_: Any) -> Any:
-        return wire.ask_once(request, deadline=deadline), False
+        return sender.ask_once(request, deadline=deadline), False
 
     async def in_tasks(request: Request[Any], *, deadline: float, **_: Any) -> Any:
-        return await wire.ask_once(request, deadline=deadline), False
+        return await sender.ask_once(request, deadline=deadline), False
 
     return in_threads if scene.flavour.name == "sync" else in_tasks
 
 
 def test_a_holder_whose_key_was_deleted_and_made_again_has_lost(scene, server):
-    """That something stands at the key proves nothing: it has another creation revision."""
+    """A key of that name proves nothing: it has another creation revision."""
     scene.hold(server.url, ttl=LONG, request_timeout=PATIENCE)
     scene.lease.renew()
 
@@ -170,7 +170,7 @@ def test_the_release_of_a_lease_whose_key_was_made_again_says_that_it_was_lost(s
 
 
 def test_one_who_waits_and_whose_key_was_made_again_is_granted_by_the_new_one(scene, server):
-    """Its token is that of what stands there: larger than those granted meanwhile."""
+    """Its token is that of the new key: larger than those granted meanwhile."""
     pool = {"capacity": 2, "permits": 2}
     holder = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     lease = holder.semaphore(scene.name, **pool).acquire(timeout=PATIENCE)
@@ -186,7 +186,7 @@ def test_one_who_waits_and_whose_key_was_made_again_is_granted_by_the_new_one(sc
 
 
 def _make_again(server: EtcdServer, prefix: str, *, nth: int = 0) -> int:
-    """Delete a claim and put it back as it was; return its creation revision, which is another."""
+    """Delete a claim and put it back unchanged; return its new creation revision."""
     begin = prefix.encode()
     found = server.ask(
         "kv/range",

@@ -1,4 +1,4 @@
-"""Holds whose claims are gone: nobody may come too early, and nobody has to wait for their end."""
+"""Holds whose claims are gone: nobody enters too early, and they end even if nobody waits."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from backends.etcd.open_sessions import PATIENCE, OpenSession, session_of
 
 from lockfast import OutcomeUnknown
-from lockfast.backends.etcd.records import grace_in
-from lockfast.challenge.eventually import eventually
+from lockfast.backends.etcd.keys import grace_in
+from lockfast_challenge.processes import eventually
 
 TTL = 2.0
 LONG = 30.0
 
 
 def _prefix(name: str) -> str:
-    """Return where all that is kept of a name stands."""
+    """Return the prefix of all keys of a name."""
     return f"lockfast/n/{name}/"
 
 
 def _kept(server, name: str) -> dict[str, dict[str, Any]]:
-    """Return what is kept: a claim as "c", its hold as "h", each as the server tells of it."""
+    """Return a name's keys as the server reports them: a claim as "c", its hold as "h"."""
     key, end = _prefix(name).encode(), _prefix(name)[:-1].encode() + b"0"
     coded = [base64.b64encode(one).decode() for one in (key, end)]
     found = server.ask("kv/range", key=coded[0], range_end=coded[1]).get("kvs", [])
@@ -31,12 +31,12 @@ def _kept(server, name: str) -> dict[str, dict[str, Any]]:
 
 
 def _end_session_of(locks: Any, server) -> None:
-    """Let only the holds of a client be left."""
-    server.ask("lease/revoke", ID=session_of(locks).wire._guard.lease)
+    """End a client's session, so that only its holds are left."""
+    server.ask("lease/revoke", ID=session_of(locks).wire._requests.guard.lease)
 
 
 def _look_once(flavour, server, name: str) -> Any:
-    """Try as a program does that does not wait, and ends."""
+    """Try once and close the client, like a program that does not wait."""
     one = flavour.locks(server.url, ttl=LONG)
     found = one.lock(name).try_acquire()
     _close(flavour, one)
@@ -48,7 +48,7 @@ def _close(flavour, locks: Any) -> None:
 
 
 def test_a_hold_that_is_left_goes_although_nobody_waits_for_it(flavour, own_server, puppet, name):
-    """Programs that try once and end, as cron starts them, would find the name closed for ever."""
+    """Programs that try once and exit, such as cron jobs, would find the name closed for ever."""
     holder = puppet(flavour.name, own_server.url, ttl=TTL)
     holder.ask("acquire", name)
     holder.kill()
@@ -62,7 +62,7 @@ def test_a_hold_that_is_left_goes_although_nobody_waits_for_it(flavour, own_serv
 
 @pytest.fixture
 def left_hold(flavour, own_server, name) -> dict[str, Any]:
-    """A hold without its claim, as the server tells of it."""
+    """A hold without its claim, as the server reports it."""
     holder = flavour.locks(own_server.url, ttl=LONG)
     lease = holder.lock(name, lock_delay=LONG).acquire()
     _end_session_of(holder, own_server)
@@ -75,7 +75,7 @@ def left_hold(flavour, own_server, name) -> dict[str, Any]:
 def test_a_hold_that_is_left_lasts_for_as_long_as_its_holder_may_trust_it(
     flavour, own_server, left_hold, name
 ):
-    """Its time begins when it was first seen without its claim, and not anew with each look."""
+    """Its time begins when it is first seen without its claim, and no later look restarts it."""
     _look_once(flavour, own_server, name)
     first = _kept(own_server, name)["h"]
     _look_once(flavour, own_server, name)
@@ -88,7 +88,7 @@ def test_a_hold_that_is_left_lasts_for_as_long_as_its_holder_may_trust_it(
 
 
 def test_a_look_changes_nothing(flavour, own_server, left_hold, name):
-    """To inspect a name, or all of them, is no reason for anybody to come in."""
+    """Inspecting a name, or all of them, lets nobody in."""
     locks = flavour.locks(own_server.url, ttl=LONG)
 
     assert locks.inspect(name).closing
@@ -98,7 +98,7 @@ def test_a_look_changes_nothing(flavour, own_server, left_hold, name):
 
 
 def test_the_holds_that_many_permits_have_left_go_too(flavour, own_server, name):
-    """All of them at the first look, more than fit into one transaction."""
+    """All of them go at the first look, even more than fit into one transaction."""
     holder = flavour.locks(own_server.url, ttl=TTL)
     leases = [holder.semaphore(name, capacity=150).acquire() for _ in range(130)]
     _end_session_of(holder, own_server)
@@ -127,7 +127,7 @@ def test_a_name_that_stays_closed_opens_although_its_client_has_gone(flavour, ow
 
 
 def test_a_name_stays_closed_without_its_client(flavour, own_server, name):
-    """For a while; that it opens is shown above."""
+    """It stays closed for a while; the test above shows that it opens."""
     holder = flavour.locks(own_server.url, ttl=LONG)
     lease = holder.lock(name, min_hold=LONG).acquire()
 
@@ -140,7 +140,7 @@ def test_a_name_stays_closed_without_its_client(flavour, own_server, name):
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
 def test_a_release_whose_reply_is_lost_closes_the_name_once(flavour, proxy, server, name, times):
-    """Repeated, by us or by the caller, it finds what it did: clean, and it ends in its time."""
+    """A repeat, ours or the caller's, finds the first result: it succeeds, and ends on time."""
     locks = flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
     lease = locks.lock(name, min_hold=LONG).acquire()
     met = proxy.cut_reply_to(b"closed_for", times=times)
@@ -163,16 +163,16 @@ def session(flavour, server) -> Iterator[OpenSession]:
 
 
 def test_only_what_was_seen_is_removed(flavour, session, proxy, server, name):
-    """Between an operator's look and the deletion the claim goes and comes back: another one."""
+    """The claim is deleted and replaced between an operator's look and the removal."""
     operator = OpenSession(flavour, proxy.url)
     one = session.arrive(name)
     seen = one.key, one.token
-    held = proxy.hold_requests(name.encode(), nth=2)  # the first only looks
+    held = proxy.hold_requests(name.encode(), nth=2)  # the first only reads
     removing = flavour.start(operator.ask, "remove", [seen])
     assert held.wait(PATIENCE)
 
     session.ask("delete", one)
-    one.begin_anew()
+    one.forget_entry()
     session.ask("arrive", one)
     proxy.let_through()
 
@@ -184,7 +184,7 @@ def test_only_what_was_seen_is_removed(flavour, session, proxy, server, name):
 
 
 def test_a_claim_that_holds_nothing_closes_nothing(session, server, name):
-    """What stands in line behind another, or whose hold is gone, keeps nobody out when it goes."""
+    """A claim in line behind another, or without its hold, keeps nobody out when it goes."""
     one = session.arrive(name)
     [hold] = [key for key in server.keys(_prefix(name)) if b"/h/" in key]
     server.ask("kv/deleterange", key=base64.b64encode(hold).decode())
@@ -195,13 +195,13 @@ def test_a_claim_that_holds_nothing_closes_nothing(session, server, name):
 
 
 def test_a_hold_that_goes_by_itself_admits_nobody(flavour, session, server, name):
-    """A claim that comes back to a hold that was left holds by one that stays."""
+    """A claim that comes back gets a hold that stays, not the one that is about to expire."""
     one = session.arrive(name)
     server.ask("kv/deleterange", key=base64.b64encode(one.key.encode()).decode())
     assert _look_once(flavour, server, name) is None
     assert "lease" in _kept(server, name)["h"]
 
-    one.begin_anew()
+    one.forget_entry()
     line = session.ask("arrive", one)
     assert line.is_admitted
     assert session.ask("admit", one, line)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from quorum_faults import QuorumFaults
 
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.etcd import Cluster, EtcdServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.etcd import EtcdCluster, EtcdServer
 
 ELECTION = 10.0
-"""A new leader is elected and followed within this time, on a busy machine too."""
+"""Time to elect and follow a new leader, in seconds, on a busy machine too."""
 
 LONG = 30.0
-"""A third of this ttl is always left, and outlasts an election."""
+"""A ttl in seconds; the third of it that is always left outlasts an election."""
 
 
 class TestQuorum(QuorumFaults):
@@ -22,7 +22,7 @@ class TestQuorum(QuorumFaults):
 
 
 def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, cluster):
-    """Longer than the others wait for it and elect another: held as before."""
+    """It is frozen until the others have elected another leader: the leases are held as before."""
     leader = cluster.leader()
     for one in scenes:
         one.hold(cluster.url_from(leader), ttl=LONG)
@@ -31,13 +31,13 @@ def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, cluster)
     leader.pause()
     eventually(lambda: _leads_instead(cluster, leader), what="another leads", despite=(OSError,))
     for one in scenes:
-        one.diary.until_renewed()  # whoever was connected to it has found another
+        one.diary.until_renewed()  # clients that were connected to it have found another
 
     assert all(one.is_passed_on() for one in scenes)
 
 
 def test_a_request_that_is_stuck_at_a_frozen_member_is_asked_elsewhere_in_time(scenes, cluster):
-    """Within the same acquire: half of its time for one member, half for the others."""
+    """Within one acquire: half of its time is for one member, half for the others."""
     leader = cluster.leader()
     locks = []
     for one in scenes:
@@ -53,7 +53,7 @@ def test_a_request_that_is_stuck_at_a_frozen_member_is_asked_elsewhere_in_time(s
 def test_a_holder_and_the_leader_killed_together_cost_an_election_and_two_ttls(
     scenes, cluster, puppet
 ):
-    """Law 9: a new leader gives every lease its full time once more, and the hold a ttl."""
+    """Law 9: a new leader gives every lease its full time once more, and the hold adds a ttl."""
     ttl = 2.0
     holders = [puppet(one.flavour.name, cluster.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
@@ -71,6 +71,6 @@ def test_a_holder_and_the_leader_killed_together_cost_an_election_and_two_ttls(
         assert granted_at < killed_at + 3 * ttl + ELECTION
 
 
-def _leads_instead(cluster: Cluster, frozen: EtcdServer) -> bool:
+def _leads_instead(cluster: EtcdCluster, frozen: EtcdServer) -> bool:
     states = [one.state() for one in cluster.members if one is not frozen]
     return all(int(one.get("leader", 0)) not in (0, frozen.id) for one in states)

@@ -1,4 +1,4 @@
-"""A right that is taken away for a moment while something ends: it ends when the right is back."""
+"""A right that is revoked briefly while something ends: it ends when the right is back."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from both_flavours import number_waiting
 from fault_scene import Scene
 
 from lockfast import ConfigurationError, NotAcquired, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.etcd import EtcdServer
 
 LONG = 60.0
-"""Longer than any test: what is gone was not ended by its time."""
+"""A ttl longer than any test, in seconds: nothing ends by expiry."""
 
 PATIENCE = 20.0
 
@@ -34,7 +34,7 @@ def guarded_server() -> Iterator[EtcdServer]:
 
 @pytest.fixture
 def rights(guarded_server, outliving) -> Iterator[EtcdServer]:
-    """A server that may be told to refuse; its user has all rights again when clients close."""
+    """A server that can be made to refuse; its user has all rights again when clients close."""
     yield guarded_server
     guarded_server.allow("app", prefix=f"{OURS}/")
 
@@ -51,7 +51,7 @@ def _locks(scene: Scene, server: EtcdServer, user: str, **options: Any) -> Any:
 
 
 def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_the_right_is_back(scene, rights):
-    """It would hold one day, for nobody, and keep all others out."""
+    """It would be admitted one day, for nobody, and keep all others out."""
     held = _locks(scene, rights, "root").lock(scene.name).acquire(timeout=PATIENCE)
     given_up = threading.Event()
     locks = _locks(scene, rights, "app")
@@ -80,7 +80,7 @@ def test_a_release_that_is_refused_is_done_when_the_right_is_back(scene, rights)
 
 
 def test_a_client_that_is_refused_everything_closes_and_leaves_nothing(scene, rights):
-    """No thread, task or socket; its leases are lost, and it does not raise."""
+    """No thread, task or socket stays; its leases are lost, and closing does not raise."""
     before = _sockets()
     locks = _locks(scene, rights, "app")
     leases = [locks.lock(f"{scene.name}-{one}").acquire(timeout=PATIENCE) for one in range(3)]
@@ -97,8 +97,8 @@ def test_a_client_that_is_refused_everything_closes_and_leaves_nothing(scene, ri
 
 
 def _answers_nothing_and_then_no(scene: Scene, locks: Any) -> None:
-    """Let the next request go unanswered, and refuse all that follow."""
-    wire, answers = session_of(locks).wire, [OutcomeUnknown("no answer")]
+    """Leave the next request unanswered, and refuse all that follow."""
+    sender, answers = session_of(locks).wire._requests, [OutcomeUnknown("no answer")]
 
     def in_threads(*_: Any, **__: Any) -> None:
         raise answers.pop() if answers else ConfigurationError("no right")
@@ -106,25 +106,25 @@ def _answers_nothing_and_then_no(scene: Scene, locks: Any) -> None:
     async def in_tasks(*_: Any, **__: Any) -> None:
         in_threads()
 
-    wire.ask_once = in_threads if scene.flavour.name == "sync" else in_tasks
+    sender.ask_once = in_threads if scene.flavour.name == "sync" else in_tasks
 
 
 @pytest.mark.parametrize("verb", ["acquire", "release"])
 def test_a_refused_repeat_of_a_request_that_was_not_answered_is_no_answer(scene, server, verb):
-    """The first copy went out, so nobody can say that nothing was done."""
+    """The first copy was sent, so it may have been carried out."""
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     lease = locks.lock(f"{scene.name}-held").acquire(timeout=PATIENCE)
-    wire, now = session_of(locks).wire, scene.flavour.clock.now()
+    sender, now = session_of(locks).wire._requests, scene.flavour.clock.now()
 
     _answers_nothing_and_then_no(scene, locks)
 
     acts = {
-        "acquire": partial(scene.flavour.call, wire.ask_twice, None, deadline=now + PATIENCE),
+        "acquire": partial(scene.flavour.call, sender.ask_twice, None, deadline=now + PATIENCE),
         "release": lease.release,
     }
     with pytest.raises(OutcomeUnknown, match="no right"):
         acts[verb]()
-    del wire.ask_once
+    del sender.ask_once
 
 
 def _threads() -> list[str]:
@@ -143,5 +143,5 @@ def _sockets() -> int:
         try:
             found += str(one.readlink()).startswith("socket:")
         except OSError:
-            continue  # that of the listing itself
+            continue  # the descriptor of the listing itself
     return found

@@ -1,4 +1,4 @@
-"""A session that ends under those who hold and wait, and requests that come too late."""
+"""A session that ends while clients hold and wait, and requests that come too late."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from backends.etcd.open_sessions import session_of
 from fault_scene import Scene
 
 from lockfast import AcquireTimeout, BackendUnavailable, LeaseLost, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.proxy import Proxy
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.proxy import Proxy
 
 TTL = 2.0
 LONG = 30.0
@@ -24,7 +24,7 @@ def _leases(server) -> list[str]:
 
 
 def test_a_session_that_is_ended_under_a_holder(scene, own_server):
-    """It is told at once, and whoever waits gets it when the holder's trust is surely over."""
+    """The holder learns of it at once; the waiter is let in when the holder's trust is over."""
     before = set(_leases(own_server))
     scene.hold(own_server.url, ttl=TTL)
     [lease] = set(_leases(own_server)) - before
@@ -42,7 +42,7 @@ def test_a_session_that_is_ended_under_a_holder(scene, own_server):
 
 
 def test_a_session_that_is_ended_under_one_who_waits(scene, own_server):
-    """It joins again by another one, and is served when its turn comes."""
+    """The waiter joins again with another session, and is served when its turn comes."""
     scene.hold(own_server.url, ttl=LONG)
     holder = set(_leases(own_server))
     scene.wait_behind(own_server.url, ttl=LONG)
@@ -66,7 +66,7 @@ def test_a_server_that_is_restarted_costs_no_lease(scene, own_server):
 
 
 def test_a_compaction_while_somebody_waits(scene, own_server):
-    """What is watched goes on; and a watch from a forgotten revision is made anew."""
+    """Watches go on, and a watch from a forgotten revision is created again."""
     scene.hold(own_server.url, ttl=LONG)
     scene.wait_behind(own_server.url, ttl=LONG)
     own_server.put("noise")
@@ -78,7 +78,7 @@ def test_a_compaction_while_somebody_waits(scene, own_server):
 
 
 def test_a_session_whose_opening_was_repeated_goes_on(scene, proxy):
-    """The reply to it was lost; it knows its own key, and is not taken for another one."""
+    """The reply to the opening was lost; the session recognises its key as its own."""
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
     met = proxy.cut_reply_to(b"lockfast/s/")
     lease = locks.lock(scene.name).acquire(timeout=20)
@@ -92,7 +92,7 @@ def test_a_session_whose_opening_was_repeated_goes_on(scene, proxy):
 
 
 def test_a_session_is_watched_again_after_a_compaction(scene, own_server, outliving):
-    """The stream was lost, and the revision of its beginning is forgotten: still told at once."""
+    """The stream was lost, and its first revision forgotten: the end is still reported at once."""
     proxy = outliving.enter_context(Proxy(own_server.port, scheme="etcd"))
     locks = scene.flavour.locks(proxy.url, ttl=4 * LONG, request_timeout=20.0)
     lease = locks.lock(scene.name).acquire()
@@ -104,14 +104,14 @@ def test_a_session_is_watched_again_after_a_compaction(scene, own_server, outliv
     own_server.ask("kv/compaction", revision=revision, physical=True)
 
     scene.flavour.call(wire.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
-    own_server.ask("lease/revoke", ID=wire._guard.lease)
+    own_server.ask("lease/revoke", ID=wire._requests.guard.lease)
 
-    assert lease.lost.wait(LONG)  # the next heartbeat would be later than that
+    assert lease.lost.wait(LONG)  # the next keep-alive would be later than that
     assert lease.lost.reason == "session_ended"
 
 
 def test_a_client_that_is_frozen_past_its_ttl_finds_that_it_has_lost(scene, own_server, puppet):
-    """Whoever comes next holds; the frozen one is told before any call of ours returns."""
+    """The next client holds; the frozen one learns of the loss before any call of ours returns."""
     holder = puppet(scene.flavour.name, own_server.url, ttl=TTL)
     token = holder.ask("acquire", scene.name)
     scene.start_waiting(own_server.url, ttl=LONG)
@@ -129,7 +129,7 @@ def test_a_client_that_is_frozen_past_its_ttl_finds_that_it_has_lost(scene, own_
 
 @pytest.mark.parametrize("which", [b"/c/", b"/h/"])
 def test_a_reply_that_is_lost_costs_no_place_and_leaves_nothing(scene, proxy, server, which):
-    """The acquire is repeated, and is the same one; its release leaves nothing behind."""
+    """The repeated acquire counts as the same one, and its release leaves nothing behind."""
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
     locks.lock("other").acquire().release()
     met = proxy.cut_reply_to(which)
@@ -144,11 +144,11 @@ def test_a_reply_that_is_lost_costs_no_place_and_leaves_nothing(scene, proxy, se
 
 @pytest.mark.parametrize("trial", range(3))
 def test_a_request_that_arrives_after_its_withdrawal_changes_nothing(scene, proxy, server, trial):
-    """It is kept on its way until the claim was withdrawn, and then let go."""
+    """The request is delayed until its claim was withdrawn, and then delivered."""
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=5.0)
     locks.lock("other").acquire().release()
     scene.flavour.give_up_after(0.4)
-    # Twice: it is sent to another member before it is given up, and there is only this one.
+    # Twice: the client tries another member before it gives up, and this is the only one.
     held = proxy.hold_requests(scene.name.encode(), times=2)
 
     with pytest.raises((OutcomeUnknown, AcquireTimeout, BackendUnavailable)):
@@ -156,7 +156,7 @@ def test_a_request_that_arrives_after_its_withdrawal_changes_nothing(scene, prox
     assert held.is_set()
     scene.flavour.give_up_after(5.0)
     client = getattr(locks, "_inner", locks)._client
-    eventually(lambda: not client.followups._open, what="it is withdrawn")
+    eventually(lambda: not client.cleanup_queue._open, what="it is withdrawn")
     proxy.let_through()
 
     witness = scene.flavour.locks(server.url, ttl=LONG)

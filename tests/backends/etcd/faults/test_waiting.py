@@ -1,4 +1,4 @@
-"""Many who wait: a release wakes one, and those who die hold nobody up for long."""
+"""Many waiters: a release wakes one, and dead waiters delay nobody for long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockfast import AsyncLocks, Locks
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 WAITERS = 500
 
@@ -19,10 +19,11 @@ def own_name() -> str:
     return f"door-{os.urandom(4).hex()}"
 
 
-# Five hundred acquires, one after the other: beside two other runs they took over four minutes.
+# Five hundred acquires, one after the other: beside two other test runs they took over four
+# minutes.
 @pytest.mark.timeout(900)
 def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
-    """Each waits for who is just in front of it: one event for each release."""
+    """Each waits for the claim just in front of it: one event for each release."""
 
     async def run(lease: Any) -> tuple[int, list[int]]:
         async with AsyncLocks(own_server.url, ttl=900, request_timeout=60.0) as locks:
@@ -46,7 +47,7 @@ def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
 
     assert tokens == sorted(tokens)
     assert len(tokens) == WAITERS
-    # A hold that is put and deleted is watched by nobody; a few are the renewals' own.
+    # Nobody watches a hold being put and deleted; a few events come from renewals.
     assert events <= WAITERS + 20
 
 
@@ -56,7 +57,7 @@ def _until_waiting(url: str, name: str) -> None:
 
 
 def test_threads_wait_without_asking(own_server, own_name, flavour):
-    """While nothing happens, nobody who waits asks the server anything but to keep its session."""
+    """While nothing happens, waiters send the server nothing but keep-alives for their session."""
     holder = flavour.locks(own_server.url, ttl=60).lock(own_name).acquire()
     waiters = flavour.locks(own_server.url, ttl=60)
     waiting = [flavour.start(waiters.lock(own_name).acquire, timeout=60) for _ in range(20)]
@@ -76,7 +77,7 @@ def test_threads_wait_without_asking(own_server, own_name, flavour):
 
 
 def eventually_one(waiting):
-    """Return one that has the lock, and take it out of the list."""
+    """Return a waiter that has the lock, and remove it from the list."""
     eventually(lambda: any(one.done() for one in waiting), what="the next one has it")
     found = next(one for one in waiting if one.done())
     waiting.remove(found)
@@ -86,7 +87,7 @@ def eventually_one(waiting):
 def test_waiters_that_are_killed_hold_nobody_up_beyond_their_ttl(
     own_server, own_name, flavour, puppet
 ):
-    """Once for all of them: their session ends, and with it all that they wait with."""
+    """Their session ends, and with it all of their claims at once."""
     holder = flavour.locks(own_server.url, ttl=60).lock(own_name).acquire()
     dying = puppet(flavour.name, own_server.url, ttl=2.0)
     dying.ask("let_many_wait", own_name, 20)
@@ -100,14 +101,14 @@ def test_waiters_that_are_killed_hold_nobody_up_beyond_their_ttl(
     holder.release()
 
     lease = last.result(40)
-    # The one that was let in just then may have left a hold: its ttl counts once more.
+    # A waiter that was admitted just then may have left a hold: its ttl counts once more.
     assert flavour.clock.now() < killed_at + 2 * 2.0 + 5.0
     lease.release()
 
 
 def test_a_client_that_does_nothing_costs_the_server_nothing(own_server, monkeypatch):
-    """After a while with nothing to carry its session is closed."""
-    monkeypatch.setattr("lockfast.backends.sessions._sync.session.IDLE", 0.2)
+    """A session that has carried nothing for a while is closed."""
+    monkeypatch.setattr("lockfast.backends.sessions._sync.session.SESSION_IDLE_SECONDS", 0.2)
     before = len(own_server.ask("lease/leases").get("leases", []))
     with Locks(own_server.url, ttl=1) as locks:
         locks.lock("door").acquire().release()

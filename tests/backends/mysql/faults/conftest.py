@@ -1,4 +1,4 @@
-"""A real server that may break, a proxy before it, and a stranger who locks our rows."""
+"""A real server that may break, a proxy in front of it, and a stranger that locks our rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import sql_door
 from backends.mysql.waits import who_wait
 from sql_door import Stranger
 
-from lockfast.challenge.servers.mariadb import MariadbServer
-from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast_challenge.servers.mysql import MariadbServer, MysqlCompatibleServer
 
 ALL_OTHERS = """
 SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()
@@ -22,7 +21,7 @@ DEADLOCKS = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'l
 
 
 def end(server: MysqlCompatibleServer, *numbers: int) -> None:
-    """End sessions, unless they have gone by themselves."""
+    """End sessions, unless they have ended by themselves."""
     with server.connect() as connection, connection.cursor() as cursor:
         for number in numbers:
             with suppress(pymysql.OperationalError):
@@ -30,7 +29,7 @@ def end(server: MysqlCompatibleServer, *numbers: int) -> None:
 
 
 class LockedRows:
-    """See `Stranger`."""
+    """A `Stranger` on this server."""
 
     def __init__(self, server: MysqlCompatibleServer) -> None:
         self._server = server
@@ -38,7 +37,7 @@ class LockedRows:
 
     def lock(self, name: str) -> None:
         with self._connection.cursor() as cursor:
-            # Of two who wait for each other, the server sends away who has written less.
+            # Of two that wait for each other, the server ends the one that has written less.
             cursor.execute("CREATE TEMPORARY TABLE IF NOT EXISTS heavy (n int) ENGINE=InnoDB")
             cursor.executemany("INSERT INTO heavy VALUES (%s)", [(n,) for n in range(50)])
             row = "SELECT 1 FROM lockfast_door WHERE `key` = %s FOR UPDATE"
@@ -47,7 +46,7 @@ class LockedRows:
     def is_waited_for(self) -> bool:
         return bool(who_wait(self._server))
 
-    def end_who_waits(self) -> None:
+    def end_waiters(self) -> None:
         numbers = who_wait(self._server)
         assert numbers
         end(self._server, *numbers)

@@ -1,4 +1,4 @@
-"""The server ends our sessions, as an operator or a failover does: while one holds, waits, asks."""
+"""The server ends our sessions, as an operator or a failover does, whatever they are doing."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ module_server = each_server.module_server
 
 
 class TestEndedSessions(EndedSessions):
-    """What it does to a SQL store."""
+    """The tests for every SQL store."""

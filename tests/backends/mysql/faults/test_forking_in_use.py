@@ -1,4 +1,4 @@
-"""A process that forks while its threads use the client: the child comes back from the fork."""
+"""A process that forks while its threads use the client: the child returns from the fork."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(codes)
 
 
 def test_a_child_that_is_forked_while_threads_wait_for_answers_comes_back(server):
-    """The driver's reader has a lock, which a thread that the child lacks may have."""
+    """The driver's reader has a lock, which a thread that the child lacks may hold."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, server.url()],
         capture_output=True,

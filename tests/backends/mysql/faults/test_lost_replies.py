@@ -1,4 +1,4 @@
-"""Statements that the server has done, and whose answers never came; or that came too late."""
+"""Statements that were executed, whose replies never came; statements that came too late."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ def said() -> Said:
 
 
 class TestLostReplies(LostReplies):
-    """What they do to a SQL store."""
+    """The tests for every SQL store."""

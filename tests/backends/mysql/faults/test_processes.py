@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from client_faults import ClientFaults
 
-from lockfast.backends.sql.lines import SLOW
+from lockfast.backends.sql.wait_schedule import BEHIND_POLL_SECONDS
 
 
 class TestClientFaults(ClientFaults):
-    """What they do to every store whose server's clock ends leases."""
+    """The tests for every store whose server's clock ends leases."""
 
-    slack = ClientFaults.slack + SLOW
+    slack = ClientFaults.slack + BEHIND_POLL_SECONDS

@@ -1,4 +1,4 @@
-"""The server itself: shut down, killed, frozen; and back."""
+"""The server itself is shut down, killed or frozen, and comes back."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from server_faults import ServerFaults
 
 
 class TestServerFaults(ServerFaults):
-    """What they do to a SQL store."""
+    """The tests for every SQL store."""

@@ -1,4 +1,4 @@
-"""What an application has for MySQL and MariaDB, in each kind and both flavours."""
+"""An application's connections to MySQL and MariaDB, of each kind and in both flavours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def connect(flavour, server) -> Callable[..., Any]:
 
 @pytest.fixture
 def lend(flavour, server, connect) -> Callable[..., Lending]:
-    """Return a function that makes what is lent, by its kind."""
+    """Return a function that makes a lender of a kind."""
     driver = "pymysql" if flavour.name == "sync" else "asyncmy"
 
     def make(what: str, **options: Any) -> Lending:
@@ -40,13 +40,13 @@ def lending(request, lend) -> Lending:
 
 @pytest.fixture
 def held(flavour, server, name) -> Any:
-    """Return a lease on a name, held by a client that has connections of its own."""
+    """A lease on a name, held by a client that has connections of its own."""
     return flavour.locks(server.url(), request_timeout=20.0).lock(name).acquire()
 
 
 @pytest.fixture
 def ask(flavour) -> Callable[..., list[Any]]:
-    """Return a function that asks as the application would, on a connection of the driver's."""
+    """Return a function that queries as the application would, on a connection of the driver."""
 
     def run(connection: Any, statement: str) -> list[Any]:
         if flavour.name == "sync":

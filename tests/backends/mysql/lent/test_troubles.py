@@ -1,4 +1,4 @@
-"""What an application has may be used up, dead, of another loop: a sentence, and no leak."""
+"""An application's connections may be used up, dead, of another loop: an error, and no leak."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backends.sql.lent import PATIENT, cancelled, interrupt_everywhere
 from servers.mariadb import shared_server
 
 from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 ONE = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 40}
 
@@ -61,7 +61,7 @@ def test_the_one_connection_is_dead(flavour, lend, server, name):
 
 @pytest.mark.parametrize("flavour", ["async"], indirect=True)
 def test_a_cancelled_acquire_costs_no_connection(flavour, lend, server, held):
-    """However far it came: what is under way is answered, and then given back."""
+    """However far it came: what is under way is answered, and then the connection goes back."""
     lending = lend("engine", **ONE)
     locks = flavour.adopted(lending.client, **PATIENT)
     before = number(lending, flavour)
@@ -74,16 +74,16 @@ def test_a_cancelled_acquire_costs_no_connection(flavour, lend, server, held):
 
 
 def number(lending, flavour) -> int:
-    """Return the server's number of the one connection."""
+    """Return the server's number for the one connection."""
     handle = flavour.call(lending.client.connect)
     found = handle.sync_connection.connection.driver_connection.thread_id()
     flavour.call(handle.close)
     return int(found)
 
 
-@pytest.mark.timeout(180)  # Some hundred and twenty interrupts, each waited for.
+@pytest.mark.timeout(180)  # About 120 interrupts, each waited for.
 def test_an_interrupt_anywhere_loses_no_connection():
-    """Between taking and giving back there are many places."""
+    """There are many places between taking and giving back."""
     server = shared_server()
     server.run("CREATE DATABASE IF NOT EXISTS test")
     engine = sqlalchemy.create_engine(f"mysql+pymysql://root@{server.address}/test", pool_size=2)
@@ -120,7 +120,7 @@ def test_a_connection_of_another_loop_is_refused():
 
 @pytest.mark.parametrize("backend", ["mysql", "mariadb"])
 def test_connections_that_a_function_makes_are_ours(flavour, connect, name, backend):
-    """They are kept while they are of use, and closed with the client."""
+    """They are kept while they are useful, and closed with the client."""
     made = []
 
     def sync_connect():

@@ -1,4 +1,4 @@
-"""The contract on PostgreSQL: a registration says by which URL, and nothing else."""
+"""The contract on PostgreSQL: a test module only says which URL to use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OnPostgresql:
 
 
 class AsyncContractOnPostgresql(OnPostgresql, AsyncBackendContract):
-    """Subclass it with `url`."""
+    """Subclass it and set `url`."""
 
     capabilities = AsyncPostgresqlBackend.capabilities
 
@@ -40,7 +40,7 @@ class AsyncContractOnPostgresql(OnPostgresql, AsyncBackendContract):
 
 
 class ContractOnPostgresql(OnPostgresql, BackendContract):
-    """Subclass it with `url`."""
+    """Subclass it and set `url`."""
 
     capabilities = PostgresqlBackend.capabilities
 

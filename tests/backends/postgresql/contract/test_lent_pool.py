@@ -1,4 +1,4 @@
-"""The contract on PostgreSQL over a pool of psycopg's that the application lends."""
+"""The contract on PostgreSQL over a psycopg pool that the application lends."""
 
 from __future__ import annotations
 

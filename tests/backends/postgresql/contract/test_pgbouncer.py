@@ -14,7 +14,7 @@ from servers.postgresql import shared_server
 
 @cache
 def shared_pooler() -> PgBouncer:
-    """Return a pooler that all tests of this run share."""
+    """Return the pooler that all tests of this run share."""
     return PgBouncer(shared_server()).start()
 
 

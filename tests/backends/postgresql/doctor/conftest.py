@@ -1,4 +1,4 @@
-"""The doctor on a wire. Most settings are a user's or a database's: one server is enough."""
+"""The doctor on a transport. Most settings are per user or database: one server is enough."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lockfast import Finding
-from lockfast.backends.postgresql._async import diagnosis as aio
-from lockfast.backends.postgresql._sync import diagnosis as threads
+from lockfast.backends.postgresql._async import backend as aio
+from lockfast.backends.postgresql._sync import backend as threads
 
 
 @pytest.fixture
 def diagnosed(wire_to, server, tables) -> Callable[..., list[Finding]]:
-    """Return all that the doctor finds, by the way that the URL names."""
+    """Return a function that returns all findings, for a client with this URL."""
 
     def found(url: str = "", **options: Any) -> list[Finding]:
         wire = wire_to(url or server.url())
@@ -31,7 +31,7 @@ def diagnosed(wire_to, server, tables) -> Callable[..., list[Finding]]:
 
 @pytest.fixture
 def finding(diagnosed) -> Callable[..., Finding]:
-    """Return the doctor's one finding on a subject."""
+    """Return a function that returns the doctor's one finding on a subject."""
 
     def found(subject: str, url: str = "", **options: Any) -> Finding:
         [one] = [one for one in diagnosed(url, **options) if one.subject == subject]
@@ -42,7 +42,7 @@ def finding(diagnosed) -> Callable[..., Finding]:
 
 @pytest.fixture
 def user(server) -> Iterator[str]:
-    """A user who is nobody special, and whose settings may be spoiled."""
+    """An ordinary user, whose settings the tests may change."""
     name = f"user_{os.urandom(4).hex()}"
     server.run(f"CREATE ROLE {name} LOGIN")
     yield name

@@ -1,4 +1,4 @@
-"""The doctor by its front door: a client, and the command."""
+"""The doctor as users run it: through a client, and with the command."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 
-from lockfast.backends.postgresql.schema import Tables
+from lockfast.backends.postgresql.schema import PostgresqlTables
 
 
 def test_a_client_tells_it_and_makes_nothing(flavour, server) -> None:
-    tables = Tables(table=f"t{os.urandom(4).hex()}")
+    tables = PostgresqlTables(table=f"t{os.urandom(4).hex()}")
 
     found = flavour.locks(server.url(), table=tables.table).diagnose()
 
@@ -36,7 +36,7 @@ def test_the_command_prints_what_was_found(server, user) -> None:
 
 
 def test_the_command_makes_nothing_either(server) -> None:
-    tables = Tables(table=f"t{os.urandom(4).hex()}")
+    tables = PostgresqlTables(table=f"t{os.urandom(4).hex()}")
     url = f"{server.url()}?table={tables.table}"
 
     command = [sys.executable, "-m", "lockfast", "doctor", "--url", url]

@@ -12,13 +12,13 @@ import pytest
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from lockfast.backends.postgresql._async import diagnosis as aio
-from lockfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-from lockfast.backends.postgresql._sync import diagnosis as threads
-from lockfast.backends.postgresql._sync.wire import PostgresqlWire
-from lockfast.backends.postgresql.findings import OLD_TRANSACTIONS, Facts, Rights, findings
-from lockfast.backends.postgresql.subscription.proving import unproven
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.backends.postgresql._async import backend as aio
+from lockfast.backends.postgresql._async.transport import AsyncPostgresqlTransport
+from lockfast.backends.postgresql._sync import backend as threads
+from lockfast.backends.postgresql._sync.transport import PostgresqlTransport
+from lockfast.backends.postgresql.diagnostics import OLD_TRANSACTIONS, Rights, ServerFacts, findings
+from lockfast.backends.postgresql.notify import unproven
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 
 def test_a_server_that_is_well(diagnosed, server, user, tables) -> None:
@@ -121,7 +121,7 @@ def test_hardly_a_connection_is_left(finding, server) -> None:
 
 @pytest.mark.parametrize(("shift", "words"), [(-60.0, "60 s ahead"), (60.0, "60 s behind")])
 def test_a_clock_that_differs_from_ours(finding, monkeypatch, shift, words) -> None:
-    """Ours is the one that is moved: it is the same to both."""
+    """Our clock is the one that is shifted: the difference is the same."""
     moved = SimpleNamespace(time=lambda: time.time() + shift)
     for one in (aio, threads):
         monkeypatch.setattr(one, "time", moved)
@@ -147,7 +147,7 @@ def many_transactions(server: PostgresqlServer) -> None:
 
 
 def test_a_transaction_that_looks_at_what_was_long_ago(finding, server, user) -> None:
-    """Everybody may see that it is there, whoever keeps it."""
+    """Every user may see that it exists, whoever owns it."""
     with server.connect(application_name="pg_dump") as other:
         pid = other.info.backend_pid
         other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -183,7 +183,7 @@ def test_one_in_another_database_does_no_harm(finding, server) -> None:
 
 
 def test_a_replication_slot_that_nobody_reads() -> None:
-    """It may be forgotten as well. None is that old here; the words are those of one."""
+    """It may be forgotten as well. None is that old here, so its facts are written by hand."""
     facts = replace(WELL, snapshot=aio.Snapshot("replication slot old", 3_000_000, None))
 
     [found] = [one for one in findings(facts) if one.subject == "old snapshot"]
@@ -213,10 +213,10 @@ def test_finding_out_about_a_pooler_may_take_all_the_time_there_is(
     finding, pooler, monkeypatch
 ) -> None:
     def silent(wire: Any, *_: object, **__: object) -> None:
-        wire.ask = wire.ask_all = None  # the deadline is over: nothing is answered any more
+        wire.ask = wire.send_all = None  # the deadline has passed: nothing is answered any more
         raise unproven(where=wire.where)
 
-    for kind in (AsyncPostgresqlWire, PostgresqlWire):
+    for kind in (AsyncPostgresqlTransport, PostgresqlTransport):
         monkeypatch.setattr(kind, "subscribe", silent)
 
     assert finding("pooler", pooler.url()).level == "warning"
@@ -259,7 +259,7 @@ def test_a_proxy_that_undoes_our_isolation() -> None:
 
 # -- version -------------------------------------------------------------------------------
 
-WELL = Facts(
+WELL = ServerFacts(
     where="postgresql://there",
     version=110022,
     settings={"max_connections": "100"},
@@ -275,7 +275,7 @@ WELL = Facts(
 
 
 def test_a_server_that_is_too_old() -> None:
-    """None is at hand that old; the words are those of one."""
+    """No server that old is at hand, so its facts are written by hand."""
     [found] = [one for one in findings(WELL) if one.subject == "server"]
 
     assert found.level == "error"

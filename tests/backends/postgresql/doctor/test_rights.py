@@ -1,4 +1,4 @@
-"""What the doctor says of the tables, and of what a user may do with them."""
+"""What the doctor finds about the tables, and about a user's permissions on them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from lockfast.backends.postgresql.schema import Tables
+from lockfast.backends.postgresql.schema import PostgresqlTables
 
 
 @pytest.fixture
 def schema(server):
-    """A schema of the test's own."""
+    """A schema for this test alone."""
     name = f"s{os.urandom(4).hex()}"
     server.run(f"CREATE SCHEMA {name}")
     yield name
@@ -19,9 +19,9 @@ def schema(server):
 
 
 @pytest.fixture
-def theirs(server, schema) -> Tables:
+def theirs(server, schema) -> PostgresqlTables:
     """Tables in it, which belong to its owner."""
-    found = Tables(schema=schema)
+    found = PostgresqlTables(schema=schema)
     with server.connect() as connection:
         for statement in found.definition(with_schema=False):
             connection.execute(statement)
@@ -29,7 +29,7 @@ def theirs(server, schema) -> Tables:
 
 
 def test_tables_that_the_first_use_makes(finding) -> None:
-    found = finding("tables", tables=Tables(table="nothing"))
+    found = finding("tables", tables=PostgresqlTables(table="nothing"))
 
     assert found.level == "note"
     assert '"public"."nothing_door"' in found.message
@@ -37,13 +37,13 @@ def test_tables_that_the_first_use_makes(finding) -> None:
 
 
 def test_a_schema_that_the_first_use_makes(finding) -> None:
-    assert finding("tables", tables=Tables(schema="nothing")).level == "note"
+    assert finding("tables", tables=PostgresqlTables(schema="nothing")).level == "note"
 
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_tables_that_this_user_may_not_make(finding, server, user, schema, is_there) -> None:
     server.run(f"GRANT USAGE ON SCHEMA {schema} TO {user}")
-    tables = Tables(schema=schema if is_there else "nothing")
+    tables = PostgresqlTables(schema=schema if is_there else "nothing")
 
     found = finding("tables", server.url(user=user), tables=tables)
 
@@ -90,7 +90,7 @@ def test_a_user_whose_name_needs_quoting(finding, server, theirs) -> None:
 def test_a_table_of_somebody_else(finding, server, schema) -> None:
     server.run(f"CREATE TABLE {schema}.lockfast_door (id int)")
 
-    found = finding("permissions", tables=Tables(schema=schema))
+    found = finding("permissions", tables=PostgresqlTables(schema=schema))
 
     assert found.level == "error"
     assert "is not Lockfast's door table" in found.message

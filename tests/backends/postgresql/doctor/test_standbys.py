@@ -1,4 +1,4 @@
-"""What the doctor says of a primary and of those that follow it."""
+"""What the doctor finds about a primary and its standbys."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.postgresql import PostgresqlServer, Standby
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.postgresql import PostgresqlServer, StandbyServer
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +17,8 @@ def primary() -> Iterator[PostgresqlServer]:
 
 
 @pytest.fixture(scope="module")
-def standby(primary) -> Iterator[Standby]:
-    with Standby(primary) as one:
+def standby(primary) -> Iterator[StandbyServer]:
+    with StandbyServer(primary) as one:
         streaming = "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"
         eventually(lambda: primary.run(streaming))
         yield one
@@ -31,10 +31,10 @@ def server(primary) -> PostgresqlServer:
 
 @pytest.fixture
 def waited_for(primary):
-    """Let commits wait for those who are named so, and no longer than the test."""
+    """Return a function that makes commits wait for these standbys until the test ends."""
 
     def set_to(names: str) -> None:
-        # On a connection that waits for nobody: the change itself would hang.
+        # On a connection that waits for no standby: otherwise the change itself would hang.
         with primary.connect(options="-c synchronous_commit=local") as connection:
             connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
             connection.execute("SELECT pg_reload_conf()")
@@ -65,7 +65,7 @@ def test_commits_that_wait_for_a_standby(finding, primary, standby, waited_for) 
 
 
 def test_a_user_whose_commits_do_not_wait(finding, primary, standby, user, waited_for) -> None:
-    """Nor may this one see which of them are waited for."""
+    """Nor may this user see which of them are waited for."""
     primary.run(f"ALTER ROLE {user} SET synchronous_commit = local")
     waited_for("*")
     eventually(lambda: sync_state(primary) == "sync")

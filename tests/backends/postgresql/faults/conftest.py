@@ -1,4 +1,4 @@
-"""A real server that may break, a proxy before it, and processes that can be killed."""
+"""A real server that may break, a proxy in front of it, and processes that can be killed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import sql_door
 from psycopg.pq import TransactionStatus
 from sql_door import Stranger
 
-from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 OURS = "application_name = 'lockfast'"
-"""Which sessions of the server are those of clients."""
+"""The condition for sessions of our clients."""
 
 LISTENING = f"{OURS} AND query LIKE 'LISTEN%'"
 
 
 def is_listening(server: PostgresqlServer) -> bool:
-    """Whether a client hears what it is told."""
+    """Whether a client listens for notifications."""
     return bool(server.run(f"SELECT 1 FROM pg_stat_activity WHERE {LISTENING}"))
 
 
 class LockedRows:
-    """See `Stranger`."""
+    """A `Stranger` on this server."""
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
@@ -32,7 +32,7 @@ class LockedRows:
     def lock(self, name: str) -> None:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
             self._connection.execute("BEGIN")
-            # Whoever waits for it is the one who finds that they wait for each other.
+            # So the session that waits for it is the one that detects the deadlock.
             self._connection.execute("SET LOCAL deadlock_timeout = '60s'")
         row = "SELECT FROM lockfast_door WHERE key = %s FOR UPDATE"
         self._connection.execute(row, (f"lockfast\0{name}".encode(),))
@@ -41,7 +41,7 @@ class LockedRows:
         waits = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
         return self._server.run(waits, self._connection.info.backend_pid)[0][0] > 0
 
-    def end_who_waits(self) -> None:
+    def end_waiters(self) -> None:
         assert self._server.terminate(f"{OURS} AND wait_event_type = 'Lock'") > 0
 
     def let_go(self) -> None:

@@ -1,4 +1,4 @@
-"""The server's clock jumps, both ways, while locks are held."""
+"""The server's clock jumps, forwards and backwards, while locks are held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from clock_jumps import SqlClockJumps
 
-from lockfast.challenge.servers.postgresql import ShiftedPostgresql
+from lockfast_challenge.servers.postgresql import ShiftedPostgresql
 
 
 @pytest.fixture(scope="module")
@@ -22,4 +22,4 @@ def server_time(server):
 
 
 class TestClockJumps(SqlClockJumps):
-    """What they do to every store whose server has a clock."""
+    """The tests for every store whose server has a clock."""

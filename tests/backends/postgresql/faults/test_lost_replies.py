@@ -1,4 +1,4 @@
-"""Statements that the server has done, and whose answers never came; or that came too late."""
+"""Statements that were executed, whose replies never came; statements that came too late."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import pytest
 from lost_replies import LostReplies, Said
 
 from lockfast.backends.postgresql.exchange import name_of
-from lockfast.backends.postgresql.schema import Tables
-from lockfast.backends.postgresql.statements import Statements
+from lockfast.backends.postgresql.schema import PostgresqlTables
+from lockfast.backends.postgresql.statements import PostgresqlStatements
 
 
 @pytest.fixture(scope="session")
 def said() -> Said:
-    """Be it prepared or not."""
-    found = Statements(Tables(), namespace="lockfast")
+    """Statement names, which are sent whether or not the statement was prepared before."""
+    found = PostgresqlStatements(PostgresqlTables(), namespace="lockfast")
     return Said(*(name_of(one) for one in (found._take, found._take_new, found._release)))
 
 
 class TestLostReplies(LostReplies):
-    """What they do to a SQL store."""
+    """The tests for every SQL store."""

@@ -6,4 +6,4 @@ from client_faults import ClientFaults
 
 
 class TestClientFaults(ClientFaults):
-    """What they do to every store whose server's clock ends leases."""
+    """The tests for every store whose server's clock ends leases."""

@@ -1,4 +1,4 @@
-"""The server itself: shut down, killed, frozen; and back."""
+"""The server itself is shut down, killed or frozen, and comes back."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from backends.postgresql.faults.conftest import is_listening
 from server_faults import SLACK, ServerFaults
 
 from lockfast import LockError
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 
 class TestServerFaults(ServerFaults):
-    """What they do to a SQL store."""
+    """The tests for every SQL store."""
 
 
 def test_closing_waits_once_for_a_frozen_server(flavour, server, door):
-    """For the withdrawal of who waits, for what is held, and for what hears: together once."""
+    """Withdrawing the waiter, releasing the hold and closing the listener share one wait."""
     locks, lock = door.locks(), door.elsewhere()
     held = lock.acquire()
     mine = locks.lock(f"{door.name} mine").acquire()

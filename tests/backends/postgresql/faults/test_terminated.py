@@ -1,25 +1,25 @@
-"""The server ends our sessions, as an operator or a failover does: while one holds, waits, asks."""
+"""The server ends our sessions, as an operator or a failover does, whatever they are doing."""
 
 from __future__ import annotations
 
 from backends.postgresql.faults.conftest import LISTENING, is_listening
 from ended_sessions import EndedSessions
 
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 SOON = 2.0
-"""Sooner than the next look, which would make up for a ring that was missed."""
+"""Less than the time to the next poll, which would make up for a missed wakeup."""
 
 
 class TestEndedSessions(EndedSessions):
-    """What it does to a SQL store."""
+    """The tests for every SQL store."""
 
-    def until_it_hears(self, server) -> None:
+    def until_listening(self, server) -> None:
         eventually(lambda: is_listening(server))
 
 
 def test_a_listening_connection_that_is_lost_is_opened_again(server, door):
-    """Only that one, and somebody releases before it is back: it asks when it is."""
+    """Only that one, and a release comes before it is back: then the waiter asks again."""
     lease = door.elsewhere().acquire()
     waiter = door.wait_behind()
     door.until([lease.token], 1)

@@ -1,4 +1,4 @@
-"""What an application has for PostgreSQL, in each kind and both flavours."""
+"""An application's connections to PostgreSQL, of each kind and in both flavours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("pool", "engine", "connection")
 
 @pytest.fixture
 def lend(flavour, server) -> Callable[..., Lending]:
-    """Return a function that makes what is lent, by its kind."""
+    """Return a function that makes a lender of a kind."""
     url = server.url()
     kind = psycopg.Connection if flavour.name == "sync" else psycopg.AsyncConnection
 
@@ -39,7 +39,7 @@ def lending(request, lend) -> Lending:
 
 @pytest.fixture
 def ask(flavour) -> Callable[..., list[Any]]:
-    """Return a function that asks as the application would, on a connection of psycopg's."""
+    """Return a function that queries as the application would, on a psycopg connection."""
 
     def run(connection: Any, statement: str, *values: object) -> list[Any]:
         if flavour.name == "sync":
@@ -57,13 +57,13 @@ def ask(flavour) -> Callable[..., list[Any]]:
 
 @pytest.fixture
 def held(flavour, server, name) -> Any:
-    """Return a lease on a name, held by a client that has connections of its own."""
+    """A lease on a name, held by a client that has connections of its own."""
     return flavour.locks(server.url(), request_timeout=20.0).lock(name).acquire()
 
 
 @pytest.fixture
 def lent_puppet(tmp_path) -> Iterator[Stage]:
-    """Processes whose locks are over what they have, and which can fork."""
+    """Processes that lock over their application's connections, and can fork."""
     stage = Stage(tmp_path, Path(lent_puppet_script.__file__))
     yield stage
     stage.clear_away()

@@ -1,4 +1,4 @@
-"""Locks over what an application has: they work, and all of it comes back as it was."""
+"""Locks over an application's connections: they work, and all of it comes back as it was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from lockfast import BackendUnavailable
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 SESSION = """
 SELECT name, setting FROM pg_settings UNION ALL
@@ -21,7 +21,7 @@ SELECT 'listens', pg_listening_channels() ORDER BY 1, 2
 
 
 class TestLending(LendingLaws):
-    """Of every kind."""
+    """The tests for every kind of lender."""
 
 
 def test_where_it_leads_is_told_without_a_password(lend, flavour, server):
@@ -42,7 +42,7 @@ def test_a_password_is_not_told(flavour, server):
 
 
 def test_a_connection_comes_back_as_it_was(flavour, lend, ask, name):
-    """Its session, its transaction, its modes: nothing of ours is left on it."""
+    """Its session, its transaction, its modes: we leave nothing on it."""
     lending = lend("connection")
     connection = lending.client
     ask(connection, "SET application_name = 'shop'")
@@ -125,7 +125,7 @@ def test_what_the_application_listens_to_is_not_lost(flavour, lend, ask, server,
 def test_a_transaction_of_the_applications_is_neither_joined_nor_committed(
     flavour, lend, ask, name
 ):
-    """The refusal says so, and it goes on as if nothing had been."""
+    """The error says so, and the transaction goes on as if nothing had happened."""
     connection = lend("connection").client
     locks = flavour.adopted(connection, **PATIENT)
     ask(connection, "CREATE TEMPORARY TABLE cart (k int)")

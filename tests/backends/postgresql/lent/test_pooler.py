@@ -1,4 +1,4 @@
-"""What is lent may itself lead to PgBouncer in transaction mode."""
+"""Borrowed connections may themselves lead to PgBouncer in transaction mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from backends.sql.lent import PATIENT, lent_pool
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What an application has may be used up, dead, of another loop: a sentence, and no leak."""
+"""An application's connections may be used up, dead, of another loop: an error, and no leak."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backends.sql.lent import PATIENT, AsyncLentPool, LentPool, cancelled, inter
 from servers.postgresql import shared_server
 
 from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 FULL = {
     "pool": {"min_size": 1, "max_size": 1},
@@ -22,7 +22,7 @@ FULL = {
 
 @pytest.mark.parametrize("kind", FULL)
 def test_a_pool_that_is_used_up_is_waited_for_as_long_as_we_would(flavour, lend, name, kind):
-    """Not as long as it would wait itself; then nothing was done, and nothing is taken later."""
+    """Not as long as the pool would wait; then nothing was done, and nothing is taken later."""
     lending = lend(kind, **FULL[kind])
     taken = flavour.call(getattr(lending.client, "getconn" if kind == "pool" else "connect"))
     locks = flavour.adopted(lending.client, request_timeout=0.3)
@@ -40,7 +40,7 @@ def test_a_pool_that_is_used_up_is_waited_for_as_long_as_we_would(flavour, lend,
 
 @pytest.mark.parametrize("kind", FULL)
 def test_dead_connections_are_passed_over(flavour, lend, server, name, kind):
-    """The server was restarted, or somebody has ended them."""
+    """The server was restarted, or somebody has ended the sessions."""
     lending = lend(kind)
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock(name).acquire().release()
@@ -73,7 +73,7 @@ def test_the_one_connection_is_dead(flavour, lend, server, name):
 
 
 def test_a_pool_that_its_owner_has_closed_is_told_as_that(flavour, lend, name):
-    """It is no matter of room."""
+    """The error is not about room in the pool."""
     lending = lend("pool")
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock(name).acquire().release()
@@ -97,7 +97,7 @@ def test_a_pool_that_is_not_open_is_told(flavour, server, name):
 
 @pytest.mark.parametrize("flavour", ["async"], indirect=True)
 def test_a_cancelled_acquire_costs_no_connection(lend, flavour, held):
-    """However far it came: what is under way is answered, and then given back."""
+    """However far it came: what is under way is answered, and then the connection goes back."""
     lending = lend("pool", min_size=2, max_size=2)
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock("warm").acquire().release()
@@ -113,7 +113,7 @@ def test_a_cancelled_acquire_costs_no_connection(lend, flavour, held):
 
 
 def sessions(lending, flavour) -> set[int]:
-    """Return the server's numbers of all connections in a pool of two."""
+    """Return the server's numbers for all connections in a pool of two."""
     found = [flavour.call(lending.client.getconn) for _ in range(2)]
     numbers = {one.info.backend_pid for one in found}
     for one in found:
@@ -121,10 +121,10 @@ def sessions(lending, flavour) -> set[int]:
     return numbers
 
 
-@pytest.mark.timeout(180)  # Some hundred and twenty interrupts, each waited for.
+@pytest.mark.timeout(180)  # About 120 interrupts, each waited for.
 def test_an_interrupt_anywhere_loses_no_connection(monkeypatch):
-    """Between taking and giving back there are many places; none is waited for at the end."""
-    monkeypatch.setattr("lockfast.backends.sql._sync.lending.CLOSED_WITHIN", 3600.0)
+    """There are many places between taking and giving back; closing has none to wait for."""
+    monkeypatch.setattr("lockfast.backends.sql._sync.borrowed.CLOSE_WITHIN_SECONDS", 3600.0)
     with LentPool(shared_server().url(), max_size=2) as pool:
         locks = Locks.from_client(pool, **PATIENT)
         locks.lock("door").acquire().release()
@@ -135,7 +135,7 @@ def test_an_interrupt_anywhere_loses_no_connection(monkeypatch):
 
 
 def test_a_pool_of_another_loop_is_refused_or_serves():
-    """A connection of psycopg's belongs to no loop, but whoever waits for one does."""
+    """A psycopg connection belongs to no loop, but a task that waits for one does."""
     url = shared_server().url()
 
     async def use(pool: AsyncLentPool) -> None:
@@ -159,7 +159,7 @@ def test_a_pool_of_another_loop_is_refused_or_serves():
 
 @pytest.mark.parametrize("kind", ["pool", "engine", "connection"])
 def test_a_forked_child_leaves_what_is_the_parents(lent_puppet, server, name, kind):
-    """It is told to make its own; the parent goes on as before."""
+    """It gets an error that says to make its own; the parent goes on as before."""
     parent = lent_puppet(kind, server.url())
     parent.ask("acquire", name)
 
@@ -188,7 +188,7 @@ def test_a_forked_child_may_use_an_engine_that_it_has_disposed_of(lent_puppet, s
 
 
 def test_connections_that_a_function_makes_are_ours(flavour, server, name):
-    """They are kept while they are of use, and closed with the client."""
+    """They are kept while they are useful, and closed with the client."""
     made = []
     kind = psycopg.Connection if flavour.name == "sync" else psycopg.AsyncConnection
 

@@ -1,4 +1,4 @@
-"""The contract on Redis, wherever it is: a registration says which servers, and nothing else."""
+"""The contract on Redis in any topology: a test module only says which servers to use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class Servers(Protocol):
-    """One server or several, as the tests' servers are all described."""
+    """The URL and the client options of one server or of several."""
 
     url: str
     client_options: dict[str, str]
@@ -25,7 +25,7 @@ class OnRedis:
 
     servers: ClassVar[Callable[[], Servers]]
     laws: ClassVar[tuple[int, ...]] = ()
-    """Which of them to try; none means all. For servers that differ from others in one way."""
+    """The laws to run; empty means all. For servers that differ from others in one way."""
     ttl = 0.3
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -42,7 +42,7 @@ class OnRedis:
 
 
 class AsyncContractOnRedis(OnRedis, AsyncBackendContract):
-    """Subclass it with `servers`."""
+    """Subclass it and set `servers`."""
 
     capabilities = AsyncRedisBackend.capabilities
 
@@ -51,7 +51,7 @@ class AsyncContractOnRedis(OnRedis, AsyncBackendContract):
 
 
 class ContractOnRedis(OnRedis, BackendContract):
-    """Subclass it with `servers`."""
+    """Subclass it and set `servers`."""
 
     capabilities = RedisBackend.capabilities
 

@@ -1,6 +1,6 @@
-"""The contract on a cluster of which one master is cut off, while slots change their nodes.
+"""The contract on a cluster with one master cut off, while slots move between nodes.
 
-The one that is cut off stands first in the URL, and answers.
+The master that is cut off from its peers comes first in the URL, and still answers clients.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from servers.redis_divided_cluster import DividedCluster
 
 
 class Unruly:
-    """Such a cluster."""
+    """A cluster with one master cut off, and a thread that keeps moving slots."""
 
     def __init__(self) -> None:
         self.client_options: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""The contract on a server that speaks TLS alone, and knows its clients by certificate.
+"""The contract on a TLS-only server that identifies its clients by certificate.
 
-The laws in which the wire has a part; the others cannot tell the difference.
+Only the laws that involve the connection; the others cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from backends.redis.contract.on_redis import AsyncContractOnRedis, ContractOnRed
 from servers.redis import shared_tls_server
 
 LAWS = (1, 2, 5, 6, 8, 14)
-TTL = 0.6  # a handshake takes its time, and tests open many connections
+TTL = 0.6  # a handshake takes time, and the tests open many connections
 
 
 class TestAsync(AsyncContractOnRedis):

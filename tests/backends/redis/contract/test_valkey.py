@@ -1,6 +1,6 @@
 """The contract on a newer server than the others: Valkey 9.
 
-The laws in which the scripts have a part that they do not have in the others.
+Only the laws that exercise parts of the scripts which the other laws do not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server of its own for each test, since each test spoils its settings."""
+"""A separate server for each test, since each test changes its settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redis import RedisServer
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def admin(server):
 
 @pytest.fixture
 def namespace() -> str:
-    """The usual one: what a user may do is said of it."""
+    """The default namespace, for which the users' permissions are written."""
     return "lockfast"

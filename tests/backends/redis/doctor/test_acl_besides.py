@@ -1,4 +1,4 @@
-"""What the smallest ACL needs besides: on a cluster, for a durability, for another database."""
+"""What the smallest ACL needs in addition: for a cluster, a durability or another database."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from servers.redis import ValkeyServer
 
 from lockfast import ConfigurationError
-from lockfast.backends.redis import permissions
-from lockfast.challenge.servers.redis_cluster import slot_of
+from lockfast.backends.redis import acl
+from lockfast_challenge.servers.redis_cluster import slot_of
 
 PAGE = Path(__file__).parents[4] / "docs" / "backends" / "redis.md"
 NAMESPACE = "closed"
-ON_CLUSTER = permissions.commands(is_cluster=True, durability="replica")
-SMALLEST = permissions.smallest(NAMESPACE, ON_CLUSTER).split()
+ON_CLUSTER = acl.commands(is_cluster=True, durability="replica")
+SMALLEST = acl.smallest(NAMESPACE, ON_CLUSTER).split()
 LOGIN = {"username": "clerk", "password": "pw", "namespace": NAMESPACE}
 
 
@@ -25,7 +25,7 @@ def _rule(command: str) -> str:
 
 @pytest.fixture
 def clerk(cluster):
-    """Give the user of all nodes its rules."""
+    """Return a function that sets the user's rules on all nodes."""
 
     def rules(*changes: str) -> None:
         for one in cluster.servers:
@@ -34,27 +34,27 @@ def clerk(cluster):
     return rules
 
 
-@pytest.mark.parametrize("rules", [permissions.CLUSTER, ("WAIT",), ("WAITAOF",)])
+@pytest.mark.parametrize("rules", [acl.CLUSTER, ("WAIT",), ("WAITAOF",)])
 def test_they_are_on_the_page(rules):
-    assert f"`{permissions.rules(rules)}`" in PAGE.read_text(encoding="utf-8")
+    assert f"`{acl.rules(rules)}`" in PAGE.read_text(encoding="utf-8")
 
 
 def test_the_sentinels_rules_are_on_the_page():
-    assert permissions.SENTINEL in PAGE.read_text(encoding="utf-8")
+    assert acl.SENTINEL in PAGE.read_text(encoding="utf-8")
 
 
 def test_everything_works_on_a_cluster(flavour, clerk, cluster, eventually):
-    """Every verb, a waiter that is pushed awake, and a slot that moves while its lock is held."""
+    """Every verb, a waiter woken by a push, and a slot that moves while its lock is held."""
     clerk(*SMALLEST)
     options = {**LOGIN, "durability": "replica", "ttl": 3.0}
     locks, other = (flavour.locks(cluster.url, **options) for _ in range(2))
     source, target, _ = cluster.masters()
-    name = cluster.name_on(source, "door", namespace=NAMESPACE)
+    name = cluster.name_on(source, "door")
 
     lock = locks.lock(name)
     lease = lock.acquire()
     asked = target.calls("asking")
-    with cluster.moving(slot_of(name, namespace=NAMESPACE), source, target) as move:
+    with cluster.moving(slot_of(name), source, target) as move:
         move()
         fresh = flavour.start(other.lock(name).acquire, timeout=10)
         eventually(lambda: target.calls("asking") > asked)
@@ -70,7 +70,7 @@ def test_everything_works_on_a_cluster(flavour, clerk, cluster, eventually):
     assert levels["durability"] == "ok"
 
 
-@pytest.mark.parametrize("command", [*permissions.CLUSTER, "WAIT"])
+@pytest.mark.parametrize("command", [*acl.CLUSTER, "WAIT"])
 def test_what_is_missing_on_a_cluster_is_named(flavour, clerk, cluster, command):
     clerk(*SMALLEST, f"-{_rule(command)}")
     locks = flavour.locks(cluster.url, durability="replica", **LOGIN)
@@ -79,7 +79,7 @@ def test_what_is_missing_on_a_cluster_is_named(flavour, clerk, cluster, command)
 
 
 def _said(locks) -> str:
-    """Return what the doctor says of permissions; without the map it cannot begin."""
+    """Return the doctor's message on permissions; without the slot map it cannot begin."""
     try:
         [found] = [one for one in locks.diagnose() if one.subject == "permissions"]
     except ConfigurationError as error:
@@ -89,7 +89,7 @@ def _said(locks) -> str:
 
 
 def test_who_may_not_ask_for_the_proof_gets_no_lock(flavour, clerk, cluster):
-    """It is refused, and not granted unproven."""
+    """The acquire is refused, not granted without proof."""
     clerk(*SMALLEST, "-wait")
     locks = flavour.locks(cluster.url, durability="replica", **LOGIN)
 
@@ -104,7 +104,7 @@ def valkey():
 
 
 def test_fsync_needs_waitaof(flavour, valkey):
-    rules = permissions.smallest(NAMESPACE, permissions.commands(durability="fsync")).split()
+    rules = acl.smallest(NAMESPACE, acl.commands(durability="fsync")).split()
     with valkey.client() as admin:
         admin.execute_command("ACL", "SETUSER", "clerk", "reset", "on", ">pw", *rules)
         locks = flavour.locks(valkey.url, durability="fsync", **LOGIN)
@@ -119,7 +119,7 @@ def test_fsync_needs_waitaof(flavour, valkey):
 
 
 def test_another_database_needs_select(flavour, server, admin):
-    rules = permissions.smallest(NAMESPACE).split()
+    rules = acl.smallest(NAMESPACE).split()
     admin.execute_command("ACL", "SETUSER", "clerk", "reset", "on", ">pw", *rules, "+select")
     flavour.locks(f"{server.url}/3", **LOGIN).lock("door").acquire(timeout=1).release()
 

@@ -1,4 +1,4 @@
-"""What `lockfast doctor` finds on a cluster: what is wrong with all of it, and with one node."""
+"""What `lockfast doctor` finds on a cluster: problems of the whole cluster and of one node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockfast import Finding
 
 @pytest.fixture
 def setting(cluster):
-    """Change a setting of some nodes, for this test."""
+    """Return a function that changes a setting on some nodes for the duration of the test."""
     changed = []
 
     def change(nodes, name: str, value: str) -> None:
@@ -60,7 +60,7 @@ def test_what_is_wrong_with_one_node_names_it(findings, setting, cluster):
 
 
 def test_one_dead_node_would_stop_all(findings, setting, cluster):
-    """The default of Redis: leases on healthy nodes are lost."""
+    """The Redis default: leases on healthy nodes are lost."""
     setting(cluster.masters(), "cluster-require-full-coverage", "yes")
 
     [found] = findings("coverage")
@@ -71,7 +71,7 @@ def test_one_dead_node_would_stop_all(findings, setting, cluster):
 
 
 def test_a_failover_that_takes_longer_than_a_lease_lives(findings, setting, cluster):
-    """The default of Redis, and our default ttl."""
+    """The Redis default, with our default ttl."""
     setting(cluster.masters(), "cluster-node-timeout", "15000")
 
     [found] = findings("failover")
@@ -82,7 +82,7 @@ def test_a_failover_that_takes_longer_than_a_lease_lives(findings, setting, clus
 
 
 def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setting, cluster):
-    setting(cluster.servers, "cluster-node-timeout", "15000")  # it is not replaced meanwhile
+    setting(cluster.servers, "cluster-node-timeout", "15000")  # so it is not replaced meanwhile
     [silent, *others] = cluster.masters()
     silent.pause()
     try:
@@ -98,7 +98,7 @@ def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setti
 
 @pytest.mark.usefixtures("masters_stay")
 def test_slots_that_no_node_serves_are_an_error(findings, cluster):
-    """Given up by their node alone: its peers still name it as the owner of both."""
+    """Only their own node gives them up: its peers still name it as the owner of both."""
     node = cluster.masters()[0]
     first = next(one[0] for one in cluster.ask(node, "CLUSTER", "SLOTS") if one[2][1] == node.port)
     [before] = findings("slots", request_timeout=20.0)

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from lockfast.backends.redis.findings import Facts, findings
-from lockfast.challenge.servers.redis import RedisServer, ShiftedRedis
+from lockfast.backends.redis.diagnostics import ServerFacts, findings
+from lockfast_challenge.servers.redis import RedisServer, ShiftedRedis
 
 
 def test_a_server_that_is_well(flavour):
-    """Nothing to mend but what the user may do."""
+    """There is nothing to fix except the user's permissions."""
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
         found = flavour.locks(server.url).diagnose()
 
@@ -31,7 +31,7 @@ def test_a_server_that_is_well(flavour):
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_a_policy_that_deletes_locks(finding, admin, policy):
-    """Ours have an expiry too, so the volatile ones are no better."""
+    """Our keys expire too, so the volatile policies are no better."""
     admin.config_set("maxmemory", "100mb")
     admin.config_set("maxmemory-policy", policy)
 
@@ -135,7 +135,7 @@ def test_a_replica_that_is_missing(finding, admin):
 
 
 def test_a_replica_that_lags(flavour, server, admin, replica, eventually):
-    """Frozen, until the master has not heard from it for as long as it cares about."""
+    """Frozen until it has been silent for longer than the master tolerates."""
     admin.config_set("min-replicas-max-lag", 1)
     replica.pause()
     eventually(lambda: admin.info("replication")["slave0"]["lag"] > 1)
@@ -170,8 +170,8 @@ def test_a_clock_that_differs_from_ours(flavour, shift, words):
 
 
 def test_a_server_that_is_too_old():
-    """None is at hand that old; the words are those of one."""
-    facts = Facts("redis://there", "lockfast", {"redis_version": "6.2.14"}, {}, 0.0, "cannot")
+    """No server that old is at hand, so its facts are written by hand."""
+    facts = ServerFacts("redis://there", "lockfast", {"redis_version": "6.2.14"}, {}, 0.0, "cannot")
 
     [found] = [one for one in findings(facts) if one.subject == "server"]
 

@@ -9,7 +9,7 @@ from servers.redis import shared_server
 from servers.redis_sentinels import shared_sentinels
 
 from lockfast import Finding
-from lockfast.challenge.servers.redis_sentinels import SERVICE, Sentinels
+from lockfast_challenge.servers.redis_sentinel import SERVICE, Sentinels
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def findings(flavour):
 
 @pytest.fixture(scope="module")
 def two():
-    """Two Sentinels, as some have them."""
+    """Two Sentinels, as in some deployments."""
     with Sentinels(count=2) as found:
         yield found
 
@@ -88,7 +88,7 @@ def test_a_sentinel_that_does_not_answer_is_named(findings):
 
 
 def test_sentinels_that_do_not_agree(findings, two):
-    """As for a moment after a failover; here one of them was told something else."""
+    """As briefly after a failover; here one of them is configured differently."""
     other = two.sentinels[1]
     stranger = "127.0.0.1", shared_server().port, 2
     with other.client() as client:

@@ -1,4 +1,4 @@
-"""The smallest ACL of the page on Redis: enough for everything, and good for nothing else."""
+"""The smallest ACL on the Redis page: enough for everything we do, and for nothing else."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 import redis
 
 from lockfast import ConfigurationError
-from lockfast.backends.redis import permissions
+from lockfast.backends.redis import acl
 
 PAGE = Path(__file__).parents[4] / "docs" / "backends" / "redis.md"
-SMALLEST = permissions.smallest("lockfast").split()
+SMALLEST = acl.smallest("lockfast").split()
 
 
 @pytest.fixture
 def user(server, admin):
-    """Give the user its rules, and return its URL."""
+    """Return a function that sets the user's rules and returns its URL."""
 
     def rules(*changes: str) -> str:
         admin.execute_command("ACL", "SETUSER", "clerk", "reset", "on", ">pw", *changes)
@@ -33,7 +33,7 @@ def test_it_is_the_one_on_the_page():
 
 
 def test_everything_works_with_it(flavour, user, eventually):
-    """Every primitive and every verb, by a user who may nothing else."""
+    """Every primitive and every verb works for a user with no other permissions."""
     url = user(*SMALLEST)
     locks, other = flavour.locks(url), flavour.locks(url)
 
@@ -96,7 +96,7 @@ def test_nothing_else_may_be_done_with_it(server, user, command):
 
 
 def test_a_script_reaches_no_keys_but_ours(server, user):
-    """Not even one that the user loads."""
+    """Not even a script that the user loads reaches others."""
     user(*SMALLEST)
     with server.client(username="clerk", password="pw") as client:
         sha = client.script_load("return redis.call('HGET', 'other', 'field')")
@@ -105,9 +105,9 @@ def test_a_script_reaches_no_keys_but_ours(server, user):
             client.evalsha(sha, 0)
 
 
-@pytest.mark.parametrize("command", permissions.commands())
+@pytest.mark.parametrize("command", acl.commands())
 def test_a_command_that_is_missing_is_named(flavour, user, command):
-    """Each of them is needed, so leaving one out is an error."""
+    """Every command is needed, so leaving one out is an error."""
     rule = f"-{command.lower().replace(' ', '|')}"
     found = flavour.locks(user(*SMALLEST, rule)).diagnose()
 

@@ -1,4 +1,4 @@
-"""Real servers, a proxy that breaks the way to them, and processes that can be killed."""
+"""Real servers, a proxy that breaks connections to them, and processes that can be killed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 from fault_scene import seen_of
 
-from lockfast.backends.redis.requests import VERBS
+from lockfast.backends.redis.requests import SCRIPT_VERBS
 from lockfast.backends.redis.scripts import redis_script
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.redis import RedisServer
 
 
 def know_the_scripts(server: RedisServer) -> None:
-    """Let the server know all scripts, so that each verb is one request."""
+    """Load all scripts into the server, so that each verb is one request."""
     with server.client() as client:
-        for verb in VERBS:
+        for verb in SCRIPT_VERBS:
             client.script_load(redis_script(verb).source)
 
 
@@ -35,6 +35,6 @@ def proxy(server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def line(flavour, server):
-    """Look at a name over a way that is not broken: holders' tokens, and how many wait."""
+    """Inspect a name over a healthy connection: the holders' tokens and the number of waiters."""
     watcher = flavour.locks(server.url)
     return lambda name: seen_of(watcher, name)

@@ -1,4 +1,4 @@
-"""What listens for those who wait: it outlives every error, or is begun again by them."""
+"""The listener of waiting clients: it survives every error, or the waiters start it again."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from both_flavours import Flavour
 from redis.credentials import CredentialProvider
 
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
+from lockfast_challenge.servers.redis import RedisServer
 
 SOON = 1.5
-"""Sooner than the next heartbeat, which would make up for a ring that was missed."""
+"""Less than the time to the next heartbeat, which would make up for a missed wakeup."""
 
 
 class Provider(CredentialProvider):
-    """Gives a password, while the service behind it is up."""
+    """Returns a password unless the service behind it is down."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -58,7 +58,7 @@ def closed_server():
 def test_waiters_outlive_a_provider_of_passwords_that_fails_for_a_moment(
     flavour, closed_server, eventually, kind
 ):
-    """The connection was lost, the service of passwords is down; then it is up again."""
+    """The connection is lost while the password service is down; then the service is back."""
     provider = Provider()
     holders = flavour.locks(closed_server.url, password="secret")
     lease = holders.lock("door").acquire()
@@ -76,7 +76,7 @@ def test_waiters_outlive_a_provider_of_passwords_that_fails_for_a_moment(
 
 
 def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually, monkeypatch):
-    """It needs more of them than a connection; when there are some again, it is opened."""
+    """The listener needs more of them than a connection; it opens once there are some again."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -98,7 +98,7 @@ def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually
 
 
 def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eventually):
-    """A program that cancels every task of its loop, and goes on."""
+    """As in a program that cancels every task of its loop and carries on."""
     flavour = Flavour("async")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -117,7 +117,7 @@ def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eve
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, monkeypatch):
-    """By an exit that was raised in it: no Exception, so it ends."""
+    """SystemExit, raised in the thread, is not an Exception, so the thread ends."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -139,7 +139,7 @@ def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, m
 
 
 def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventually, monkeypatch):
-    """The process has as many threads as it may; the lock is handed over all the same."""
+    """The process is at its thread limit; the lock is handed over all the same."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -149,7 +149,7 @@ def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventual
         refused.append(True)
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("lockfast.backends.redis._sync.inbox.runtime.spawn", refuse)
+    monkeypatch.setattr("lockfast.backends.redis._sync.waiting.runtime.spawn", refuse)
     waiter = flavour.start(locks.lock("door", renew=False).acquire, timeout=30)
     eventually(lambda: refused)
     monkeypatch.undo()
@@ -160,7 +160,7 @@ def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventual
 
 
 def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
-    """What is rung before that would be rung for nobody."""
+    """A wakeup sent before that would reach nobody."""
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
     inbox = inbox_of(locks)
@@ -184,7 +184,7 @@ def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
 
 
 def test_waiting_processes_killed_together_cost_one_window(flavour, server, puppet, eventually):
-    """Law 10: not one each, although each is a client of its own."""
+    """Law 10: not one window each, although each process is a client of its own."""
     count = 6
     locks = flavour.locks(server.url)
     lease = locks.lock("door").acquire()
@@ -202,4 +202,4 @@ def test_waiting_processes_killed_together_cost_one_window(flavour, server, pupp
     lease.release()
     waiter.result(30)
 
-    assert flavour.clock.now() - before < 2 * WINDOW
+    assert flavour.clock.now() - before < 2 * ADMISSION_WINDOW_SECONDS

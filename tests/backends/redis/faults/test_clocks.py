@@ -1,11 +1,11 @@
-"""The server's clock jumps, both ways, while locks are held."""
+"""The server's clock jumps, forwards and backwards, while locks are held."""
 
 from __future__ import annotations
 
 import pytest
 from clock_jumps import HOUR, ClockJumps
 
-from lockfast.challenge.servers.redis import ShiftedRedis
+from lockfast_challenge.servers.redis import ShiftedRedis
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def server_time(server):
 
 
 class TestClockJumps(ClockJumps):
-    """What they do to every store whose server has a clock."""
+    """The tests for every store whose server has a clock."""
 
 
 def test_a_clock_put_back_does_not_keep_a_dead_holders_lock(
     flavour, server, url, puppet, eventually
 ):
-    """It is free after the holder's ttl, and not after an hour more; the line goes on."""
+    """The name is free after the holder's ttl, not an hour later, and the line moves on."""
     holder = puppet(flavour.name, url, ttl=1.2)
     token = holder.ask("acquire", "door")
     locks = flavour.locks(url)

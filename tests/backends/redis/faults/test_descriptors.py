@@ -1,4 +1,4 @@
-"""A process that may open nothing more: it is told so in words of ours, and what it holds ends."""
+"""A process out of file descriptors gets one of our errors, and can release what it holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockfast.backends.redis.scripts import redis_script, script_text
 
 
 def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
-    """The driver reads files too, before it opens a socket."""
+    """The driver also reads files before it opens a socket."""
     locks = flavour.locks(server.url)
     locks.lock("door").acquire().release()
     flavour.call(locks._client.backend._wire.close)
@@ -31,7 +31,7 @@ def test_that_no_sentinel_can_be_asked_is_an_outage(flavour):
 
 
 def test_what_is_held_can_be_released(flavour, server):
-    """All that it takes was read when the client was made."""
+    """Everything that a release needs was read when the client was created."""
     for read_before in (redis_script, script_text, requests.head_of_call):
         read_before.cache_clear()
     locks = flavour.locks(server.url)

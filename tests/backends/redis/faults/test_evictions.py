@@ -11,14 +11,14 @@ from typing import Any
 from both_flavours import Flavour, number_waiting
 
 from lockfast import LeaseLost
-from lockfast.backends.redis.requests import KEYS, Keys
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast.backends.redis.requests import DOOR_KEYS, RedisKeys
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redis import RedisServer
 
 PATIENCE = 150.0
-"""Only somebody who waits for ever outlasts this."""
+"""A timeout that only a waiter that waits for ever exceeds, in seconds."""
 
-EVICTED = [some for number in range(len(KEYS) + 1) for some in combinations(KEYS, number)]
+EVICTED = [some for number in range(len(DOOR_KEYS) + 1) for some in combinations(DOOR_KEYS, number)]
 
 Entrance = Callable[[Any, str], Any]
 
@@ -49,7 +49,7 @@ STATES: dict[str, tuple[list[Entrance], list[Entrance]]] = {
     "lock_delay": ([_lock(lock_delay=1)], [_lock(), _lock()]),
     "min_hold": ([_lock(min_hold=1)], [_lock(), _lock()]),
 }
-"""Who holds a name, and who waits for it."""
+"""For each state, the holders of a name and the waiters for it."""
 
 
 class Place:
@@ -66,10 +66,10 @@ class Place:
 
     def key(self, kind: str) -> bytes:
         """Return one of the keys of the name."""
-        return Keys("lockfast", [kind]).door(self.name)
+        return RedisKeys("lockfast", [kind]).door(self.name)
 
     def begin(self, threads: ThreadPoolExecutor) -> None:
-        """Hold the name, and wait for it with a client each."""
+        """Hold the name, and wait for it with one client per waiter."""
         locks, *others = self._locks
         if not self._holding:
             lease = locks.lock(self.name).acquire(timeout=PATIENCE)
@@ -88,13 +88,13 @@ class Place:
         return lease.token
 
     def release(self) -> None:
-        """Leave; what the server evicted is lost, and that is all."""
+        """Release every hold; what the server evicted is lost, and nothing else."""
         for one in self.held:
             with suppress(LeaseLost):
                 one.release()
 
     def check(self) -> None:
-        """Nobody was forgotten, no token went back, and the name is free."""
+        """Check that every waiter came in, no token went back, and the name is free."""
         came = [one.result(2 * PATIENCE) for one in self.waiters]
         assert all(one > max(self.tokens) for one in came), (self.name, self.tokens, came)
         entrance = (self._waiting or self._holding or [_lock()])[0]
@@ -105,7 +105,7 @@ class Place:
 
 
 class Server:
-    """The names on a server, as those see it who look at its keys."""
+    """The names on a server, seen through its keys."""
 
     def __init__(self, places: list[Place], server: RedisServer) -> None:
         self._places = places
@@ -127,7 +127,7 @@ class Server:
 def _wanted(
     flavour: Flavour, server: RedisServer, places: list[tuple[str, tuple[str, ...]]]
 ) -> Iterator[list[Place]]:
-    """Names in these states, of which these keys are to be evicted; all who wait stand in line."""
+    """Names in these states whose listed keys are to be evicted; all waiters are in line."""
     locks = [flavour.locks(server.url, ttl=20, request_timeout=20) for _ in range(3)]
     found = [Place(state, evicted, locks) for state, evicted in places]
     with ThreadPoolExecutor(2 * len(found)) as threads:
@@ -139,7 +139,7 @@ def _wanted(
 
 
 def test_nobody_waits_for_ever_whichever_keys_are_evicted(flavour, server):
-    """Every subset of the keys, in every state: those who wait come in, and the name is free."""
+    """Every subset of the keys, in every state: all waiters come in, and the name is free."""
     every = [(state, evicted) for state in STATES for evicted in EVICTED]
     with _wanted(flavour, server, every) as places:
         Server(places, server).evict()
@@ -152,7 +152,7 @@ def test_nobody_waits_for_ever_whichever_keys_are_evicted(flavour, server):
 
 
 def test_those_who_wait_join_again_while_the_name_is_held_if_their_line_is_evicted(flavour, server):
-    """Their heartbeat says that they stand in no line: nobody has to leave for that."""
+    """The heartbeat reports that they are in no line; no holder has to leave for that."""
     with _wanted(flavour, server, [(state, ("line",)) for state in STATES]) as places:
         keys = Server(places, server)
         keys.evict()

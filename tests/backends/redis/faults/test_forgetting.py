@@ -1,4 +1,4 @@
-"""A server that is killed, and comes back with its data or without; one that is flushed."""
+"""A server that is killed and comes back with or without its data; one that is flushed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 from both_flavours import number_waiting
 
 from lockfast import LeaseLost, StaleToken
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redis import RedisServer
 
 SLACK = 0.5
 
 
 def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
-    """An append-only file: the lease is renewed again, and the line stands as it stood."""
-    # always: what is written each second only may wait for the disk, and be lost when it is killed.
+    """With an append-only file the lease is renewed again, and the line is unchanged."""
+    # `always`: with `everysec` a write may still wait for the disk, and be lost in the kill.
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
         locks = flavour.locks(server.url, ttl=9.0, on_event=diary)
         lock = locks.lock("door")
@@ -54,7 +54,7 @@ def _flush(server: RedisServer) -> None:
 def test_a_server_that_forgets_costs_the_lease_and_no_token(
     flavour, server, guarded, forget, diary
 ):
-    """Two may believe to hold until the old one is told; the guard takes nothing stale."""
+    """Two clients may believe they hold until the old one learns; the guard takes nothing stale."""
     locks = flavour.locks(server.url, ttl=1.5, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -77,7 +77,7 @@ def test_a_server_that_forgets_costs_the_lease_and_no_token(
 
 @pytest.mark.parametrize("forget", [_restart, _flush], ids=["restart", "FLUSHALL"])
 def test_those_who_wait_at_a_server_that_forgets_join_again(flavour, server, forget, eventually):
-    """Nobody waits for a line that is no more: within a heartbeat they stand in the new one."""
+    """No one waits in a line that no longer exists: within a heartbeat they join the new one."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door", renew=False)
     lease = lock.acquire()
@@ -91,7 +91,7 @@ def test_those_who_wait_at_a_server_that_forgets_join_again(flavour, server, for
 
 
 def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, diary, eventually):
-    """SCRIPT FLUSH before every verb: nobody notices."""
+    """SCRIPT FLUSH before every verb goes unnoticed."""
     locks = flavour.locks(server.url, on_event=diary)
     client = server.client()
     client.script_flush()
@@ -102,7 +102,8 @@ def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, d
     lease.renew()
     waiting = flavour.locks(server.url)
     waiter = flavour.start(waiting.lock("door").acquire, timeout=20)
-    # Told so, and not only in line: one flush for each verb of its own, and not two.
+    # Wait until the client has its reply, not only a place in line: each flush must hit a different
+    # verb.
     eventually(lambda: number_waiting(waiting))
     client.script_flush()
     assert len(locks.inspect("door").holders) == 1

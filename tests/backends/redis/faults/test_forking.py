@@ -27,7 +27,7 @@ def test_a_forked_child_holds_nothing(parent, line):
 
 
 def test_the_parent_goes_on_over_the_connection_that_its_child_inherited(parent, line, eventually):
-    """The child uses its own, closes, dies: no reply of the parent's is taken, none is cut."""
+    """Children use their own connections, close, die: no reply to the parent is taken or cut."""
     token = parent.ask("acquire", "door")
     children = [parent.fork(), parent.fork()]
     for number, child in enumerate(children):
@@ -46,7 +46,7 @@ def test_the_parent_goes_on_over_the_connection_that_its_child_inherited(parent,
 
 
 def test_a_child_cannot_enter_what_its_parent_holds(parent, line, eventually):
-    """It waits like any other, and is served when the parent has released."""
+    """The child waits like any other client, and is served after the parent's release."""
     token = parent.ask("acquire", "door")
     child = parent.fork()
     child.ask("let_many_wait", "door", 1)

@@ -1,4 +1,4 @@
-"""Frozen in the middle: a holder, and the server itself."""
+"""A holder frozen in the middle, and a frozen server."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from lockfast import LeaseLost, LockError, OutcomeUnknown, StaleToken
 
 SLACK = 1.0
-"""As much later a thing may be told on a busy machine; less than until the next heartbeat."""
+"""Allowed delay on a busy machine, in seconds; less than the time to the next heartbeat."""
 
 
 def test_a_frozen_holder_is_told_before_its_next_call_returns(
     flavour, server, puppet, guarded, line
 ):
-    """Law 7 and 9: the next one runs after the ttl, and the late write is refused."""
+    """Laws 7 and 9: the successor runs after the ttl, and the late write is refused."""
     holder = puppet(flavour.name, server.url, ttl=0.5)
     token = holder.ask("acquire", "door")
     guarded.write("door", token)
@@ -40,7 +40,7 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(
 def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
     flavour, server, diary, line, eventually
 ):
-    """The holder is at risk, then told by its own clock; what was asked meanwhile is undone."""
+    """The holder is at risk, then lost by its own clock; requests sent meanwhile are undone."""
     locks = flavour.locks(server.url, ttl=0.9, request_timeout=0.2, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -59,7 +59,7 @@ def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
         lease.release()
     server.resume()
     for one in (hurried, locks):
-        eventually(lambda one=one: one._client.followups.are_done)
+        eventually(lambda one=one: one._client.cleanup_queue.are_done)
     assert line("window") == ([], 0)
     assert line("door") == ([], 0)
     patient = flavour.locks(server.url)
@@ -68,7 +68,7 @@ def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
 
 
 def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, eventually):
-    """Shorter than the ttl: renewed when it runs again, and those in line keep their places."""
+    """Shorter than the ttl: the lease is renewed afterwards, and waiters keep their places."""
     locks = flavour.locks(server.url, ttl=1.5, request_timeout=0.2, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -88,13 +88,13 @@ def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, even
 
 
 def test_closing_waits_once_for_a_frozen_server(flavour, server, eventually):
-    """For the withdrawal of who waits, for what is held, and for what hears: together once."""
+    """Withdrawing the waiter, releasing the hold and closing the listener share one wait."""
     locks, other = flavour.locks(server.url, request_timeout=1.5), flavour.locks(server.url)
     other.lock("door").acquire()
     mine = locks.lock("mine").acquire()
     asked = server.calls()
     waiter = flavour.start(locks.lock("door").acquire, timeout=20)
-    eventually(lambda: server.calls() == asked + 2)  # again when it listens; now it waits
+    eventually(lambda: server.calls() == asked + 2)  # the second once it listens; now it waits
 
     server.pause()
     asked_at = flavour.clock.now()

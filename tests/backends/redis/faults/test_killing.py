@@ -1,10 +1,10 @@
-"""The holder's process is killed: nobody is told, and its time runs out."""
+"""The holder's process is killed: nobody is notified, and its ttl runs out."""
 
 from __future__ import annotations
 
 TTL = 0.8
 SLACK = 0.5
-"""How much later than it must, a thing may happen on a busy machine."""
+"""Allowed delay on a busy machine, in seconds."""
 
 
 def test_a_killed_holder_frees_the_name_within_its_ttl(flavour, server, puppet, line, eventually):
@@ -14,7 +14,7 @@ def test_a_killed_holder_frees_the_name_within_its_ttl(flavour, server, puppet, 
     waiter = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
     eventually(lambda: line("door") == ([token], 1))
     renewals = holder.ask("renewals")
-    eventually(lambda: holder.ask("renewals") > renewals)  # it would have held on for ever
+    eventually(lambda: holder.ask("renewals") > renewals)  # it would have renewed for ever
 
     holder.kill()
     killed_at = flavour.clock.now()

@@ -1,4 +1,4 @@
-"""A client is no larger for what it has locked, however often."""
+"""A client does not grow with the number of locks it has taken."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 CYCLES = 100
 
@@ -15,8 +15,8 @@ CYCLES = 100
 def leaks(work) -> bool:
     """Whether each round of work leaves objects behind.
 
-    A leak does so in every round; what is made once (a connection when the first has to wait,
-    a thread), by whoever else lives in this process as well, does not.
+    A leak does so in every round. Things created once do not: a thread, a connection for the first
+    wait, or whatever else lives in this process creates.
     """
     work(CYCLES // 2)
     return all(growth_by(work) >= CYCLES // 2 for _ in range(3))

@@ -1,4 +1,4 @@
-"""Those who wait: killed together, very many, cut off in the middle of the line."""
+"""Waiters that are killed together, very many, or cut off in the middle of the line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import time
 import pytest
 
 from lockfast import AsyncLocks, BackendUnavailable, OutcomeUnknown
-from lockfast.core.door import WINDOW
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 
 SLACK = 1.0
 SOON = 1.5
-"""Sooner than the next heartbeat, which would make up for a ring that was missed."""
+"""Less than the time to the next heartbeat, which would make up for a missed wakeup."""
 
 
 def test_twenty_waiters_killed_together_cost_one_window(flavour, server, puppet, eventually):
-    """Law 10: the line does not wait for each of the dead."""
+    """Law 10: the line does not wait for each dead waiter."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -33,12 +33,12 @@ def test_twenty_waiters_killed_together_cost_one_window(flavour, server, puppet,
     lease.release()
 
     assert waiter.result(20).token > lease.token
-    assert flavour.clock.now() - released_at < WINDOW + SLACK
+    assert flavour.clock.now() - released_at < ADMISSION_WINDOW_SECONDS + SLACK
 
 
 @pytest.mark.parametrize("clients", [1, 4])
 def test_a_thousand_waiters_are_served_in_order(server, clients):
-    """All of them, once each, one at a time, in the order in which they came."""
+    """All of them, once each, one at a time, in order of arrival."""
     served: list[int] = []
     tokens: list[int] = []
     arrived: list[int] = []
@@ -55,13 +55,13 @@ def test_a_thousand_waiters_are_served_in_order(server, clients):
         tasks = []
         for batch in range(0, 1000, 1000 // clients):
             mine = range(batch // (1000 // clients), 1000, clients)
-            # Strangers to the task that holds, not its children.
+            # In contexts of their own: children of the task that holds would draw a warning.
             tasks += [
                 asyncio.create_task(wait(number), context=contextvars.Context()) for number in mine
             ]
             arrived.extend(mine)
             while len((await opened[0].inspect("door")).line) < len(tasks):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)  # the server rings nobody when somebody joins
+                await asyncio.sleep(0.01)  # the server notifies nobody when a claim joins
         await first.release()
         await asyncio.gather(*tasks)
         for one in opened:
@@ -75,7 +75,7 @@ def test_a_thousand_waiters_are_served_in_order(server, clients):
 
 @pytest.fixture
 def held_before_two(flavour, server, proxy, line, eventually):
-    """Give a lease, who waits for it by way of the proxy, and who stands behind that one."""
+    """A lease, a waiter for it that connects through the proxy, and a waiter behind that one."""
     lease = flavour.locks(server.url).lock("door").acquire()
     cut_off = flavour.start(flavour.locks(proxy.url).lock("door").acquire, timeout=20)
     eventually(lambda: line("door")[1] == 1)
@@ -87,7 +87,7 @@ def held_before_two(flavour, server, proxy, line, eventually):
 def test_a_waiter_whose_connection_is_reset_keeps_its_place(
     held_before_two, proxy, line, eventually
 ):
-    """It comes again under the same claim, before those who came later."""
+    """It returns with the same claim, ahead of those that came later."""
     lease, cut_off, behind = held_before_two
 
     proxy.reset()
@@ -102,7 +102,7 @@ def test_a_waiter_whose_connection_is_reset_keeps_its_place(
 
 
 def test_a_ring_that_nobody_heard_is_made_up_for(held_before_two, proxy, line):
-    """It was its turn while it was cut off: it asks again as soon as it is back."""
+    """Its turn came while it was cut off: it asks again as soon as it is back."""
     lease, cut_off, behind = held_before_two
 
     proxy.refuse()
@@ -117,7 +117,7 @@ def test_a_ring_that_nobody_heard_is_made_up_for(held_before_two, proxy, line):
 
 
 def test_who_has_waited_longer_than_its_ttl_keeps_its_turn(flavour, server, eventually):
-    """A message that came too late to be trusted is still a hint: it asks, and is not overtaken."""
+    """A message too late to be trusted is still a hint: the waiter asks, and is not overtaken."""
     locks = flavour.locks(server.url)
     lease = locks.lock("door").acquire()
     waiting = []
@@ -133,7 +133,7 @@ def test_who_has_waited_longer_than_its_ttl_keeps_its_turn(flavour, server, even
 
 
 def test_an_inbox_that_is_lost_is_opened_again(flavour, server, eventually):
-    """CLIENT KILL of all who are subscribed, and a release in the same moment."""
+    """CLIENT KILL of all subscribers, and a release at the same moment."""
     client = server.client()
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
@@ -150,7 +150,7 @@ def test_an_inbox_that_is_lost_is_opened_again(flavour, server, eventually):
 
 
 def test_a_message_that_cannot_be_read_ends_no_inbox(flavour, server, eventually):
-    """Somebody else publishes to it; it hears what comes after that all the same."""
+    """Another client publishes to it; it still receives what comes after that."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -170,7 +170,7 @@ def test_a_message_that_cannot_be_read_ends_no_inbox(flavour, server, eventually
 def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
     flavour, server, proxy, line, eventually
 ):
-    """Law 8: its time ends by its own clock; its place goes as soon as it can be said."""
+    """Law 8: it times out by its own clock; its entry goes once the server can be reached."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -194,7 +194,7 @@ def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
 
 
 def test_those_who_wait_through_one_client_are_each_woken(flavour, server, eventually):
-    """Whoever of them reads the messages leaves in its turn, and the others hear on."""
+    """The waiter that reads the messages leaves in its turn, and the others still get theirs."""
     holders = flavour.locks(server.url)
     names = [f"door {number}" for number in range(8)]
     leases = {name: holders.lock(name).acquire() for name in names}
@@ -211,7 +211,7 @@ def test_those_who_wait_through_one_client_are_each_woken(flavour, server, event
 
 @pytest.mark.parametrize("renew", [True, False])
 def test_a_lease_by_message_becomes_a_full_one(flavour, server, diary, eventually, renew):
-    """At first it is trusted for a window; a renewal soon makes it a lease of its ttl."""
+    """At first it is trusted for one window; a renewal soon extends it to its ttl."""
     locks = flavour.locks(server.url)
     lock = flavour.locks(server.url, on_event=diary).lock("door", ttl=30, renew=renew)
 
@@ -229,7 +229,7 @@ def test_a_lease_by_message_becomes_a_full_one(flavour, server, diary, eventuall
     at_first = lease.remaining
     eventually(lambda: diary.count("Renewed") > before)
 
-    assert at_first <= WINDOW
-    assert lease.remaining > WINDOW
+    assert at_first <= ADMISSION_WINDOW_SECONDS
+    assert lease.remaining > ADMISSION_WINDOW_SECONDS
     assert lease.is_trusted
     lease.release()

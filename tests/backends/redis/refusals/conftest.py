@@ -1,4 +1,4 @@
-"""Servers that refuse, and a way to hear each flavour say so."""
+"""Servers that refuse, and a way to get the error from each flavour."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from refusals import Refusals
 
 @pytest.fixture
 def refusal(flavour, caplog) -> Refusals:
-    """Return the error of an acquire, after a look at all that was said."""
+    """Return the error of an acquire, after checking everything that was printed."""
     return Refusals([flavour], caplog, within=5.0)
 
 

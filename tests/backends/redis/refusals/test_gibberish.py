@@ -1,4 +1,4 @@
-"""A server that greets as Redis does, and then says what no Redis server says."""
+"""A server that completes the Redis handshake, and then sends what no Redis server sends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIBBERISH = {"HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "no number": b":four\r
 
 
 def well_until(word: bytes, gibberish: bytes) -> Callable[[bytes], bytes]:
-    """Return how such a server answers: all is well until a request with this word comes."""
+    """Return the answers of such a server: all is well until a request contains this word."""
 
     def answer(data: bytes) -> bytes:
         answers = b""
@@ -33,7 +33,7 @@ def well_until(word: bytes, gibberish: bytes) -> Callable[[bytes], bytes]:
 
 @pytest.fixture(params=GIBBERISH)
 def call(request, flavour, talker):
-    """Call something of the wire to such a server, which PING and SUBSCRIBE confuse."""
+    """Call a method of the transport to such a server, which PING and SUBSCRIBE confuse."""
 
     def call(verb: str, *arguments: object) -> object:
         word = b"SUBSCRIBE" if verb == "subscribe" else b"PING"
@@ -51,14 +51,14 @@ def test_it_is_an_error_of_ours_for_one_who_asks(call):
 
 
 def test_it_is_an_error_of_ours_for_one_who_subscribes(call):
-    """Else the thread of an inbox would die by it, and all who wait would hear no more."""
+    """Otherwise the inbox thread would die of it, and no waiter would be woken any more."""
     with pytest.raises(LockError):
         call("subscribe", CHANNEL, print)
 
 
 def test_it_is_an_error_of_ours_in_place_of_each_answer_that_is_missing(call):
-    """What was answered before counts."""
-    first, *others = call("ask_all", [ECHO, PING, ECHO])
+    """Replies that came before it count."""
+    first, *others = call("send_all", [ECHO, PING, ECHO])
 
     assert first == b"OK"
     assert [isinstance(one, LockError) for one in others] == [True, True]
@@ -79,7 +79,7 @@ def test_it_is_an_error_of_ours_if_a_sentinel_says_it(refusal, talker, gibberish
     ids=repr,
 )
 def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(flavour, talker, answer):
-    """Well-formed, and no map."""
+    """Well-formed, but not a map."""
     port = talker(answer=well_until(b"CLUSTER", answer)).port
     wire = flavour.locks(f"redis+cluster://127.0.0.1:{port}")._client.backend._wire
 

@@ -1,4 +1,4 @@
-"""A Redis server, and yet not one that can lock now: replica, cluster, loading, busy, full."""
+"""A Redis server that cannot grant locks now: replica, cluster, loading, busy, full."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from servers.redis import shared_server
 from servers.redis_sentinels import shared_sentinels
 
 from lockfast import BackendUnavailable, ConfigurationError
-from lockfast.backends.redis.refusals import refused
-from lockfast.backends.redis.resp import Refusal
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.redis import ClusterNode, RedisServer
+from lockfast.backends.redis.errors import refused
+from lockfast.backends.redis.resp import ErrorReply
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redis import ClusterNode, RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_a_node_of_a_cluster_given_as_a_server(refusal, nodes):
 
 
 def test_a_node_of_a_cluster_that_has_all_slots(refusal, nodes):
-    """It would take every lock, and lose them with the first slot that is moved."""
+    """It would take every lock, and lose them with the first slot that moves."""
     error = refusal(nodes[1].url)
 
     assert isinstance(error, ConfigurationError)
@@ -88,7 +88,7 @@ def test_a_sentinel_given_as_a_server(refusal):
 
 
 def test_a_server_that_is_loading(refusal):
-    """Slowed down until the test has asked; it looks up after each key, which has a kilobyte."""
+    """Loading is slowed down for the test; the server serves clients after each key of 1 kB."""
     with RedisServer("--rdbcompression", "no") as server:
         with server.client() as client:
             client.mset({f"key {n}": "x" * 1100 for n in range(400)})
@@ -145,7 +145,7 @@ def _says_busy(client: redis.Redis) -> bool:
 
 
 def test_a_server_that_cannot_save(refusal):
-    """Its snapshot cannot be written, and it was told to stop then."""
+    """Its snapshot cannot be written, and it is configured to stop in that case."""
     with RedisServer() as server, server.client() as client:
         (server.directory / "dump.rdb").mkdir()
         client.config_set("save", "3600 1")
@@ -185,7 +185,7 @@ def test_a_server_with_too_few_replicas(refusal):
 
 def test_a_server_without_room_for_another_connection(refusal):
     with RedisServer("--maxclients", "1") as server, server.client() as client:
-        eventually(lambda: _is_let_in(client))  # once who waited for the server has gone
+        eventually(lambda: _is_let_in(client))  # once the probe that awaited its start has gone
 
         error = refusal(server.url)
 
@@ -213,8 +213,8 @@ def test_a_key_of_ours_that_another_program_uses(refusal):
 
 
 def test_names_in_several_slots_at_once():
-    """What a cluster says to a heartbeat for several names."""
-    error = refused(Refusal("CROSSSLOT Keys in request don't hash"), where="redis://there")
+    """The reply of a cluster to a heartbeat for several names."""
+    error = refused(ErrorReply("CROSSSLOT Keys in request don't hash"), where="redis://there")
 
     assert isinstance(error, ConfigurationError)
     assert "use redis+cluster://" in str(error)

@@ -1,4 +1,4 @@
-"""What answers at the address: nothing, another protocol, TLS or none, an old server."""
+"""What is at the address: nothing, another protocol, TLS or none, an old server."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from refusals import PASSWORD
 from servers.redis import shared_server
 
 from lockfast import BackendUnavailable, ConfigurationError
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.starting import free_ports
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.server import free_ports
 
 
 def test_a_port_where_nothing_listens(refusal):
@@ -60,7 +60,7 @@ def test_tls_to_a_server_without(refusal):
 
 @pytest.fixture(scope="module")
 def tls():
-    """The port of a server that speaks TLS, and asks for no certificate."""
+    """The port of a TLS server that asks for no client certificate."""
     with RedisServer("--tls-auth-clients", "no", tls=certificates()) as server:
         yield server.port
 
@@ -83,7 +83,7 @@ HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"
 
 
 def before_seven(data: bytes) -> bytes:
-    """Answer as Redis 6.2 does: it knows no `#!lua`."""
+    """Answer as Redis 6.2 does, which does not know `#!lua`."""
     answers = b""
     for command in data.split(b"*")[1:]:
         if b"HELLO" in command:
@@ -93,14 +93,14 @@ def before_seven(data: bytes) -> bytes:
         elif b"LOAD" in command:
             answers += b"-ERR Error compiling script (new function): user_script:1: "
             answers += b"unexpected symbol near '#'\r\n"
-            return answers  # the script has stars of its own
+            return answers  # the script itself contains stars
         else:
             answers += b"+OK\r\n"
     return answers
 
 
 def before_six(data: bytes) -> bytes:
-    """Answer as Redis 5 does: it knows no HELLO."""
+    """Answer as Redis 5 does, which does not know HELLO."""
     del data
     return b"-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n"
 
@@ -114,7 +114,7 @@ def test_a_server_that_is_too_old(refusal, talker, answer):
 
 
 def test_a_server_in_protected_mode(refusal, talker):
-    """It says so before it is asked."""
+    """It says so before any request."""
     greeting = b"-DENIED Redis is running in protected mode because protected mode is enabled\r\n"
 
     error = refusal(talker(greeting=greeting).url)

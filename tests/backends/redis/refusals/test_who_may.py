@@ -1,4 +1,4 @@
-"""Passwords and permissions: who may not is told what is missing."""
+"""Passwords and permissions: the error says what is missing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from refusals import PASSWORD
 from servers.redis import shared_server
 
 from lockfast import ConfigurationError
-from lockfast.backends.redis import permissions
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast.backends.redis import acl
+from lockfast_challenge.servers.redis import RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def closed():
 
 @pytest.fixture
 def user(request):
-    """Give a user of the shared server its rules, and return its URL."""
+    """Return a function that sets a user's rules on the shared server and returns its URL."""
     server = shared_server()
     client = server.client()
 
@@ -56,7 +56,7 @@ def test_a_database_that_is_not_there(refusal):
     assert "no such database" in str(error)
 
 
-SMALLEST = permissions.smallest("lockfast").split()
+SMALLEST = acl.smallest("lockfast").split()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ SMALLEST = permissions.smallest("lockfast").split()
     ],
 )
 def test_what_a_user_may_not_is_named(refusal, user, change, named):
-    """The command, also inside a script of ours; or the pattern of the keys."""
+    """The command, also inside one of our scripts; or the key pattern."""
     error = refusal(user(*SMALLEST, change))
 
     assert isinstance(error, ConfigurationError)
@@ -87,7 +87,7 @@ def test_what_a_user_may_not_is_named(refusal, user, change, named):
     ],
 )
 def test_who_may_take_locks_and_not_wait_for_them_is_told_so(flavour, user, change, named):
-    """Found when it first waits."""
+    """Found at the first wait."""
     with_rights = flavour.locks(shared_server().url).lock("door")
     lease = with_rights.acquire()
     lock = flavour.locks(user(*SMALLEST, change)).lock("door")

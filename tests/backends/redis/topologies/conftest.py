@@ -1,4 +1,4 @@
-"""Clients of both flavours that a test can drive alike, and the topologies they are for."""
+"""Clients of both flavours that a test drives in the same way, and their topologies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from servers.redis_divided_cluster import DividedCluster, shared_divided_cluster
 from servers.redis_sentinels import shared_sentinels
 
 from lockfast import AsyncLocks, LockError, Locks
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.redis_sentinels import Sentinels
 from lockfast.events import Event, Renewed
+from lockfast_challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redis_sentinel import Sentinels
 
 
 class Driver:
-    """A client of either flavour: every call blocks, or is begun and gives a future."""
+    """A client of either flavour: every call blocks, or is started and returns a future."""
 
     def __init__(self, flavour: str, url: str, *, namespace: str, **options: Any) -> None:
         self.flavour = flavour
@@ -61,11 +61,11 @@ class Driver:
         return len(self.call(self.locks.inspect, name).line)
 
     def is_at(self, server: RedisServer) -> bool:
-        """Tell whether what it is asked for now goes to this server."""
+        """Whether requests now go to this server."""
         try:
             probe = self.acquire(os.urandom(8).hex(), ttl=2.0, renew=False)
         except LockError:
-            return False  # it has yet to find it
+            return False  # it has not found the server yet
         with server.client() as client:
             return bool(client.exists(f"{self.namespace}:{{{probe.name}}}:door"))
 
@@ -78,7 +78,7 @@ class Driver:
 
 @pytest.fixture
 def drivers(namespace: str) -> Iterator[Callable[..., list[Driver]]]:
-    """Give clients of a URL, one of each flavour; they are closed when the test ends."""
+    """Return a function that makes one client of each flavour; all are closed at the end."""
     with ExitStack() as stack:
 
         def make(url: str, **options: Any) -> list[Driver]:
@@ -97,14 +97,14 @@ def sentinels() -> Sentinels:
 
 @pytest.fixture
 def own_sentinels() -> Iterator[Sentinels]:
-    """Servers of this test alone: what it breaks takes ten seconds to heal, and one to start."""
+    """Servers for this test alone: what it breaks takes ten seconds to heal, and one to start."""
     with Sentinels() as found:
         yield found
 
 
 @pytest.fixture
 def divided() -> DividedCluster:
-    """Give a cluster whose nodes can be cut off from each other."""
+    """A cluster whose nodes can be cut off from each other."""
     found = shared_divided_cluster()
     found.heal()
     return found
@@ -112,7 +112,7 @@ def divided() -> DividedCluster:
 
 @pytest.fixture
 def no_failover(cluster):
-    """Let nobody be replaced meanwhile."""
+    """Keep every node from being replaced during the test."""
     for one in cluster.servers:
         cluster.ask(one, "CONFIG", "SET", "cluster-node-timeout", "60000")
     yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockfast import ConfigurationError, Locks
-from lockfast.backends.redis.addresses import address_of_url
+from lockfast.backends.redis.address import address_of_url
 
 
 def read(url: str, **options: object):
@@ -66,7 +66,7 @@ def test_sentinels_are_spoken_to_with_the_same_tls():
     ],
 )
 def test_a_url_that_cannot_be_meant_is_refused(url, sentence):
-    """When the client is made, with no connection tried."""
+    """When the client is created, before any connection is tried."""
     with pytest.raises(ConfigurationError, match=sentence):
         Locks(url)
 

@@ -1,7 +1,7 @@
-"""A cluster that loses nodes which go on running: cut off from their peers, or removed.
+"""A cluster that loses nodes which keep running: cut off from their peers, or removed.
 
-Both answer whoever still asks them. Both flavours find the others, and nothing is lost that
-those know.
+Both kinds still answer any client that asks them. Both flavours find the other nodes, and nothing
+that those know is lost.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ import threading
 import pytest
 
 from lockfast import LockError
-from lockfast.challenge.servers.redis import ClusterNode, until
-from lockfast.challenge.servers.redis_cluster import slot_of
 from lockfast.model import Renewal
+from lockfast_challenge.servers.redis import ClusterNode, until
+from lockfast_challenge.servers.redis_cluster import slot_of
 
 
 @pytest.fixture(params=["cut off", "removed"])
 def gone(request, divided):
-    """Give the master that is about to go, and how; its replica takes its place."""
+    """The master that is about to go, and a function that makes it go; its replica takes over."""
     [master] = divided.with_replicas()
     go = divided.cut_off if request.param == "cut off" else divided.remove
     return master, lambda: go(master)
 
 
 def moved(cluster, node) -> int:
-    """Return how often the node had to say that a slot is another's."""
+    """Return how often the node replied that a slot belongs to another."""
     with node.client() as client:
         return client.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"]
 
 
 def test_leases_that_the_new_master_knows_survive(divided, drivers, gone, namespace):
-    """Clients that were running go on there, within one request."""
+    """Running clients carry on there, within one request."""
     master, go = gone
-    names = [divided.name_on(master, one, namespace=namespace) for one in ("sync", "asyncio")]
+    names = [divided.name_on(master, one) for one in ("sync", "asyncio")]
     clients = drivers(divided.url, ttl=12.0)
     leases = [one.acquire(name) for one, name in zip(clients, names, strict=True)]
 
@@ -51,7 +51,7 @@ def test_leases_that_the_new_master_knows_survive(divided, drivers, gone, namesp
 def test_a_subscription_leaves_a_node_that_hears_the_others_no_more(
     divided, drivers, gone, namespace
 ):
-    """Else hand-overs would wait for heartbeats from then on."""
+    """Otherwise hand-overs would wait for heartbeats from then on."""
     master, go = gone
     others = [one for one in divided.servers if one is not master]
 
@@ -61,17 +61,15 @@ def test_a_subscription_leaves_a_node_that_hears_the_others_no_more(
 
     healthy = next(one for one in divided.masters() if one is not master)
     holders, waiting = drivers(divided.url), []
-    leases = [
-        one.acquire(divided.name_on(healthy, one.flavour, namespace=namespace)) for one in holders
-    ]
-    # Which node a client listens at is left to chance, so as many are asked as it takes.
+    leases = [one.acquire(divided.name_on(healthy, one.flavour)) for one in holders]
+    # Clients choose the node they listen at by chance, so start as many as it takes.
     for flavour, lease in enumerate(leases):
         before = inboxes([master])
         while not inboxes([master]) - before:
             known = inboxes(divided.servers)
             waiter = drivers(divided.url)[flavour]
             waiting.append((waiter, waiter.begin_acquire(lease.name)))
-            # By its name: one that was there may end meanwhile, and open again at another node.
+            # By name: an inbox that was there may close meanwhile, and open again at another node.
             until(lambda k=known: inboxes(divided.servers) - k, what="an inbox")
 
     go()
@@ -97,7 +95,7 @@ def test_a_removed_node_as_the_first_seed_misleads_nobody(cluster, drivers, name
 
 
 def test_nodes_that_know_of_no_slot_are_named_as_what_they_are(drivers):
-    """Neither an empty answer nor a wait."""
+    """Clients get neither an empty answer nor a wait."""
     with ClusterNode() as removed:
         for one in drivers(f"redis+cluster://127.0.0.1:{removed.port}", request_timeout=0.5):
             with pytest.raises(LockError, match="was it removed from the cluster"):
@@ -110,7 +108,7 @@ def test_nodes_that_know_of_no_slot_are_named_as_what_they_are(drivers):
 
 def test_a_slot_that_has_moved_is_learned_from_the_first_request(cluster, drivers, namespace):
     """Each request after it goes straight to the new node."""
-    slot = slot_of("door", namespace=namespace)
+    slot = slot_of("door")
     source = cluster.owner_of(slot)
     target = next(one for one in cluster.masters() if one is not source)
     clients = drivers(cluster.url)
@@ -128,15 +126,13 @@ def test_a_slot_that_has_moved_is_learned_from_the_first_request(cluster, driver
 
 @pytest.mark.usefixtures("no_failover")
 def test_releases_that_one_node_does_not_answer_delay_no_other_node(cluster, drivers, namespace):
-    """What is told again and again in the background is told to each node by itself."""
+    """Background retries go to each node separately."""
     silent, back, _ = cluster.masters()
     [onlooker, _], clients = drivers(cluster.url), drivers(cluster.url, request_timeout=1.0)
     for one in clients:
-        names = [
-            cluster.name_on(silent, f"{one.flavour} {i}", namespace=namespace) for i in range(10)
-        ]
+        names = [cluster.name_on(silent, f"{one.flavour} {i}") for i in range(10)]
         stuck = [one.acquire(name, ttl=60.0) for name in names]
-        last = one.acquire(cluster.name_on(back, one.flavour, namespace=namespace), ttl=60.0)
+        last = one.acquire(cluster.name_on(back, one.flavour), ttl=60.0)
         silent.pause()
         back.pause()
         try:
@@ -155,9 +151,9 @@ def test_releases_that_one_node_does_not_answer_delay_no_other_node(cluster, dri
 
 
 def test_without_a_thread_to_be_had_the_nodes_are_asked_one_by_one(cluster, drivers, monkeypatch):
-    """Leases on three nodes are renewed together; a process may be out of threads just then."""
+    """Leases on three nodes are renewed together, even if the process is out of threads."""
     [one, _] = drivers(cluster.url)
-    names = [cluster.name_on(node, "door", namespace=one.namespace) for node in cluster.masters()]
+    names = [cluster.name_on(node, "door") for node in cluster.masters()]
     grants = [one.acquire(name)._hold.grant for name in names]
     renew, deadline = one.locks._client.backend.renew, one.locks._client.request_deadline()
 
@@ -165,7 +161,7 @@ def test_without_a_thread_to_be_had_the_nodes_are_asked_one_by_one(cluster, driv
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lockfast.runtime.gathering.threading.Thread.start", refuse)
+        patch.setattr("lockfast.runtime.gather.threading.Thread.start", refuse)
         outcomes = renew(grants, deadline=deadline)
 
     assert outcomes == [Renewal.RENEWED] * 3

@@ -1,4 +1,4 @@
-"""Locks where a client of somebody else connects to: its settings are read, nothing more."""
+"""Locks made from an application's client: its settings are read, nothing more."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from servers.redis_cluster import shared_tls_cluster
 from servers.redis_sentinels import shared_closed_sentinels
 
 from lockfast import AsyncLocks, ConfigurationError, Locks
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.redis_sentinels import SERVICE
+from lockfast_challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redis_sentinel import SERVICE
 
 
 def cycle(client: object) -> str:
-    """Return where a lock was taken and given back, by the settings of a sync client."""
+    """Return where a lock was taken and released, with the settings of a sync client."""
     with Locks.from_client(client, request_timeout=8) as locks:
         with locks.lock("door", timeout=10) as lease:
             assert lease.token > 0
@@ -38,7 +38,7 @@ def async_cycle(make) -> str:
             async with locks.lock("door", timeout=10) as lease:
                 assert lease.token > 0
             where = locks.location
-        # It is not closed by us.
+        # We do not close it.
         assert await client.ping()
         await close(client)
         return where
@@ -51,7 +51,7 @@ async def close(client) -> None:
 
 
 def test_a_plain_client_lends_its_settings():
-    """And neither its life nor its connections."""
+    """But neither its lifetime nor its connections."""
     server = shared_server()
     with redis.Redis(port=server.port, db=3, single_connection_client=True) as client:
         client.ping()
@@ -138,7 +138,7 @@ def test_a_client_of_a_cluster(cluster):
 
 
 def test_a_client_that_speaks_tls():
-    """With its certificates."""
+    """Its certificates are used too."""
     server = shared_tls_server()
     options = {"host": "127.0.0.1", "port": server.port, "ssl": True, **server.client_options}
     where = f"{server.url}/0"
@@ -165,7 +165,7 @@ def test_a_client_of_a_cluster_that_speaks_tls():
 
 
 def test_a_client_that_sentinels_made_which_speak_tls_and_ask_for_passwords():
-    """Both for passwords of their own."""
+    """The Sentinels and the server each have a password of their own."""
     servers = shared_closed_sentinels()
     addresses = [("127.0.0.1", one.port) for one in servers.sentinels]
     options = {**servers.client_options, "ssl": True}
@@ -218,7 +218,7 @@ def test_a_stranger_is_refused_with_what_is_accepted():
 
 
 def test_valkey_is_known_by_its_looks():
-    """None of its classes is redis-py's."""
+    """None of its classes comes from redis-py."""
     port = shared_server().port
 
     with valkey.Valkey(port=port) as client:

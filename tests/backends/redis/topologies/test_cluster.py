@@ -1,26 +1,26 @@
-"""A cluster of three masters and three replicas; both flavours live through all of it."""
+"""A cluster of three masters and three replicas; both flavours survive all of it."""
 
 from __future__ import annotations
 
 import time
 
 import pytest
-from backends.redis.topologies.telling import is_told_and_fenced
+from backends.redis.topologies.expectations import is_told_and_fenced
 from both_flavours import FLAVOURS
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
 from lockfast.backends.redis._sync.backend import RedisBackend
-from lockfast.backends.redis.routing import TOGETHER
-from lockfast.challenge.servers.redis import until
-from lockfast.challenge.servers.redis_cluster import slot_of
+from lockfast.backends.redis.routing import ROUTED_BATCH
 from lockfast.model import Claim, Renewal
 from lockfast.runtime.clock import Clock
+from lockfast_challenge.servers.redis import until
+from lockfast_challenge.servers.redis_cluster import slot_of
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(cluster, drivers, guarded, namespace):
-    """The node acknowledged the lock, and its successor never heard of it."""
+    """The node acknowledged the lock, and its successor never received it."""
     master = cluster.masters()[0]
-    names = [cluster.name_on(master, one, namespace=namespace) for one in FLAVOURS]
+    names = [cluster.name_on(master, one) for one in FLAVOURS]
     holders, others = drivers(cluster.url, ttl=12.0), drivers(cluster.url, ttl=12.0)
     for one, name in zip(holders, names, strict=True):
         one.release(one.acquire(name))
@@ -39,7 +39,7 @@ def test_a_failover_that_loses_the_lock_is_told_and_fenced(cluster, drivers, gua
 
 
 def test_holders_and_waiters_live_through_a_failover(cluster, drivers, namespace):
-    """The lease goes on at the node that was the replica, and so does the line."""
+    """The lease continues at the node that was the replica, and so does the line."""
     holders, waiters = drivers(cluster.url), drivers(cluster.url)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
     waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
@@ -56,9 +56,9 @@ def test_holders_and_waiters_live_through_a_failover(cluster, drivers, namespace
 
 
 def test_a_slot_moves_under_held_and_waiting_locks(cluster, drivers, namespace):
-    """While it is open all of them wait for it; afterwards all goes on at the other node."""
-    slot = slot_of("door", namespace=namespace)
-    other = next(f"o{i}" for i in range(999_999) if slot_of(f"o{i}", namespace=namespace) == slot)
+    """While it is open all requests wait; afterwards everything continues at the other node."""
+    slot = slot_of("door")
+    other = next(f"o{i}" for i in range(999_999) if slot_of(f"o{i}") == slot)
     source = cluster.owner_of(slot)
     target = next(one for one in cluster.masters() if one is not source)
     [holder, onlooker], waiters = drivers(cluster.url, ttl=3.0), drivers(cluster.url, ttl=3.0)
@@ -70,7 +70,7 @@ def test_a_slot_moves_under_held_and_waiting_locks(cluster, drivers, namespace):
         newcomer = onlooker.begin_acquire(other)
         move()
         before = holder.renewals
-        time.sleep(0.3)  # the slot is left open that long, which is what the test is about
+        time.sleep(0.3)  # the slot stays open that long: the point of the test
         assert not newcomer.done()
     until(lambda: holder.renewals > before, what="a renewal at the other node")
 
@@ -91,8 +91,8 @@ def test_a_slot_moves_under_held_and_waiting_locks(cluster, drivers, namespace):
 
 
 def test_what_has_moved_ahead_of_its_slot_is_followed(cluster, namespace):
-    """ASK: the slot is still the old node's, but all keys of the name are at the new one."""
-    slot = slot_of("door", namespace=namespace)
+    """ASK: the slot is still the old node's, but all keys of the name are at the new node."""
+    slot = slot_of("door")
     source = cluster.owner_of(slot)
     target = next(one for one in cluster.masters() if one is not source)
     clock = Clock()
@@ -123,8 +123,8 @@ def test_a_frozen_node_delays_nobody_elses_locks(cluster, drivers, namespace):
     holders, waiters = drivers(cluster.url, ttl=6), drivers(cluster.url, ttl=6)
     leases, waiting = {}, {}
     for holder, waiter in zip(holders, waiters, strict=True):
-        names = [cluster.name_on(one, holder.flavour, namespace=namespace) for one in well]
-        stuck = cluster.name_on(frozen, holder.flavour, namespace=namespace)
+        names = [cluster.name_on(one, holder.flavour) for one in well]
+        stuck = cluster.name_on(frozen, holder.flavour)
         leases[holder] = [holder.acquire(name) for name in names], holder.acquire(stuck)
         waiting[holder] = waiter.begin_acquire(names[0]), waiter.begin_acquire(stuck)
         until(lambda h=holder, n=names[0]: h.waiting(n) == 1, what="a waiter")
@@ -145,20 +145,18 @@ def test_a_frozen_node_delays_nobody_elses_locks(cluster, drivers, namespace):
 def test_a_frozen_node_delays_nobody_elses_renewals_however_many_they_are(
     cluster, drivers, namespace
 ):
-    """More than go in one write: what a node is asked next does not wait for another node."""
+    """More than fit in one write: the next requests to a node do not wait for another node."""
     frozen, *well = cluster.masters()
     asked, leases = {}, []
     for one in drivers(cluster.url):
-        names = [
-            cluster.name_on(node, one.flavour, namespace=namespace) for node in (frozen, *well)
-        ]
+        names = [cluster.name_on(node, one.flavour) for node in (frozen, *well)]
         leases += [one.acquire(name) for name in names]
         stuck, *others = [lease._hold.grant for lease in leases[-3:]]
-        asked[one] = [stuck, *(grant for grant in others for _ in range(TOGETHER))] * 2
+        asked[one] = [stuck, *(grant for grant in others for _ in range(ROUTED_BATCH))] * 2
 
     frozen.pause()
     try:
-        deadline = Clock().now() + 5.0  # which the stuck ones wait for
+        deadline = Clock().now() + 5.0  # until which the stuck ones wait
         begun = {
             one: one.begin(one.locks._client.backend.renew, grants, deadline=deadline)
             for one, grants in asked.items()
@@ -197,7 +195,7 @@ def test_an_inbox_that_is_cut_off_opens_again(cluster, drivers, namespace):
 
     for lease, future in zip(leases, waiting, strict=True):
         assert future.result(20).token > lease.token
-    assert time.monotonic() - started < 1.5  # rung, not found by the next heartbeat
+    assert time.monotonic() - started < 1.5  # woken, not found by the next heartbeat
 
 
 def test_renewals_of_many_names_are_split_by_node(cluster, drivers):
@@ -235,7 +233,7 @@ def test_replicas_are_never_asked_for_a_name(cluster, drivers):
 
 
 def test_a_server_without_a_cluster_is_named(sentinels):
-    """One sentence that says what to use instead."""
+    """One sentence says what to use instead."""
     with (
         Locks(f"redis+cluster://127.0.0.1:{sentinels.master.port}") as locks,
         pytest.raises(ConfigurationError, match="is not a cluster; use redis://"),
@@ -244,7 +242,7 @@ def test_a_server_without_a_cluster_is_named(sentinels):
 
 
 def test_a_cluster_that_cannot_be_reached_is_an_outage():
-    """Within the time of a request."""
+    """Reported within one request timeout."""
     with (
         Locks("redis+cluster://127.0.0.1:1", request_timeout=0.3) as locks,
         pytest.raises(BackendUnavailable),

@@ -1,12 +1,11 @@
-"""Which slots nobody serves, and how they are written: decided without any server."""
+"""Which slots no node serves, and how they are written; tested without a server."""
 
 from __future__ import annotations
 
 import pytest
 
-from lockfast.backends.redis.cluster.coverage import Coverage, spans
-from lockfast.backends.redis.cluster.maps import SlotMap, slot_map
-from lockfast.backends.redis.routing import Endpoint
+from lockfast.backends.redis.cluster_map import Coverage, SlotMap, slot_map, spans
+from lockfast.core.descriptor import Endpoint
 from lockfast.errors import BackendUnavailable
 
 A, B = Endpoint("a", 1), Endpoint("b", 1)
@@ -14,7 +13,7 @@ A, B = Endpoint("a", 1), Endpoint("b", 1)
 
 def told(*ranges: tuple[int, int, str]) -> SlotMap:
     reply = [[first, last, [host.encode(), 1, b"id"]] for first, last, host in ranges]
-    return slot_map(reply, told_by=A, remap=lambda one: one)
+    return slot_map(reply, reported_by=A, remap=lambda one: one)
 
 
 WHOLE = told((0, 99, "a"), (100, 16383, "b"))
@@ -39,7 +38,7 @@ def test_a_slot_is_unserved_if_its_owner_lacks_it_on_its_own_map():
 
 
 def test_a_slot_is_served_if_only_another_node_lacks_it():
-    """That one is behind: it has not heard of the owner."""
+    """That node is behind: it does not know of the owner yet."""
     behind = told((100, 16383, "b"))
 
     assert not Coverage.of(WHOLE, {A: WHOLE, B: behind}).unserved

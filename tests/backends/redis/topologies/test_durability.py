@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from backends.redis.topologies.telling import is_given_back
+from backends.redis.topologies.expectations import is_given_back
 
 from lockfast import ConfigurationError, Locks
-from lockfast.challenge.servers.redis import until
+from lockfast_challenge.servers.redis import until
 
 
 @pytest.fixture(params=["own_sentinels", "cluster"])
@@ -15,7 +15,7 @@ def servers(request):
 
 
 def test_a_lock_that_no_replica_confirms_is_given_back(servers, drivers):
-    """The lock would be lost with the master: the caller is told, and nothing is left behind."""
+    """The lock would be lost with the master: the caller finds out, and nothing is left."""
     options = {"durability": "replica", "ttl": 0.9, "request_timeout": 0.5}
     before, after = drivers(servers.url, **options), drivers(servers.url)
     for one in (*before, *after):
@@ -31,7 +31,7 @@ def test_a_lock_that_no_replica_confirms_is_given_back(servers, drivers):
 
 
 def test_a_lock_that_a_replica_confirms_is_renewed_and_waited_for(cluster, drivers):
-    """The line moves as ever."""
+    """The line moves as usual."""
     options = {"durability": "replica", "ttl": 1.5}
     for one, other in zip(drivers(cluster.url, **options), drivers(cluster.url), strict=True):
         lease = one.acquire("door")

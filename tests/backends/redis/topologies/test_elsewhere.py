@@ -1,6 +1,6 @@
-"""Servers that are reached elsewhere than they say: behind a NAT, in containers.
+"""Servers reached at other addresses than they announce: behind a NAT, in containers.
 
-Clients of redis-py know how; what they were told is read from them.
+redis-py clients can be configured for that; we read their configuration.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import redis.cluster
 import redis.sentinel
 
 from lockfast import AsyncLocks, Locks
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.redis import until
-from lockfast.challenge.servers.redis_sentinels import SERVICE
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.redis import until
+from lockfast_challenge.servers.redis_sentinel import SERVICE
 
 ELSEWHERE = "127.0.0.2"
 
 
 @pytest.fixture
 def proxies(cluster):
-    """One before each node of the cluster, by the port that the node calls its own."""
+    """One in front of each node of the cluster, keyed by the node's own port."""
     with ExitStack() as stack:
         yield {one.port: stack.enter_context(Proxy(one.port)) for one in cluster.servers}
 
@@ -41,7 +41,7 @@ def elsewhere(proxies):
 @pytest.fixture
 def names(cluster) -> list[str]:
     """A name on each master."""
-    return [cluster.name_on(one, "door", namespace="lockfast") for one in cluster.masters()]
+    return [cluster.name_on(one, "door") for one in cluster.masters()]
 
 
 def test_a_clusters_nodes_are_reached_where_the_client_says(cluster, proxies, elsewhere, names):
@@ -58,7 +58,7 @@ def test_a_clusters_nodes_are_reached_where_the_client_says(cluster, proxies, el
 
 
 def test_a_node_that_was_asked_in_vain_points_there_too(cluster, proxies, elsewhere, names):
-    """MOVED names the address that the other one calls its own."""
+    """MOVED names the address that the other node announces."""
     first = cluster.servers[0].port
     client = redis.cluster.RedisCluster("127.0.0.1", first, address_remap=elsewhere)
     with Locks.from_client(client) as locks:
@@ -94,7 +94,7 @@ def test_a_clusters_nodes_are_reached_where_an_asyncio_client_says(
 
 @pytest.fixture
 def at_two_addresses(sentinels):
-    """Let the master listen at an address that the Sentinels do not know."""
+    """Make the master listen at an address that the Sentinels do not know."""
     with sentinels.master.client() as client:
         client.config_set("bind", f"127.0.0.1 {ELSEWHERE}")
         yield client
@@ -102,7 +102,7 @@ def at_two_addresses(sentinels):
 
 
 def _reached_at(client: redis.Redis) -> set[str]:
-    """Return the master's addresses that others are connected to, and run scripts at."""
+    """Return the master's addresses at which clients are connected and run scripts."""
     clients = client.client_list()
     return {one["laddr"].rpartition(":")[0] for one in clients if one["cmd"] == "evalsha"}
 

@@ -1,13 +1,13 @@
-"""`durability="fsync"`: a lock counts only when it is on the disk; needs a server with WAITAOF."""
+"""`durability="fsync"`: a lock counts only once it is on disk; needs a server with WAITAOF."""
 
 from __future__ import annotations
 
 import pytest
-from backends.redis.topologies.telling import is_given_back
+from backends.redis.topologies.expectations import is_given_back
 from servers.redis import ValkeyServer
 
 from lockfast import ConfigurationError
-from lockfast.challenge.servers.redis import until
+from lockfast_challenge.servers.redis import until
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def server():
 
 
 def test_a_lock_that_is_on_the_disk_is_renewed_and_waited_for(server, drivers):
-    """The server has said so each time: no grant and no renewal counts without."""
+    """The server confirms it each time: no grant and no renewal counts without that."""
     options = {"durability": "fsync", "ttl": 1.5}
     for one, other in zip(drivers(server.url, **options), drivers(server.url), strict=True):
         asked = server.calls("waitaof")
@@ -37,7 +37,7 @@ def test_a_lock_that_is_on_the_disk_is_renewed_and_waited_for(server, drivers):
 
 
 def test_a_lock_that_does_not_reach_the_disk_is_given_back(server, drivers):
-    """The file is written and nobody syncs it: the caller is told, and nothing is left behind."""
+    """The file is written but never synced: the caller finds out, and nothing is left."""
     before = drivers(server.url, durability="fsync", ttl=0.9, request_timeout=0.3)
     after = drivers(server.url)
     leases = [one.acquire(f"held {one.flavour}") for one in before]

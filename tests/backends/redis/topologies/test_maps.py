@@ -1,4 +1,4 @@
-"""Which node's map of slots is believed: decided without any server."""
+"""Which node's slot map is believed; tested without a server."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.redis.cluster.maps import Poll, SlotMap, candidates, read_map, slot_map
-from lockfast.backends.redis.resp import Refusal
-from lockfast.backends.redis.routing import Endpoint
+from lockfast.backends.redis.cluster_map import MapPoll, SlotMap, candidates, read_map, slot_map
+from lockfast.backends.redis.resp import ErrorReply
+from lockfast.core.descriptor import Endpoint
 from lockfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -26,7 +26,7 @@ def same(address: Endpoint) -> Endpoint:
 
 
 def reply(*owners: Endpoint, last: int = 16383) -> list[Any]:
-    """Return a map on which these serve a part each, up to the last slot."""
+    """Return a map on which each of these nodes serves a part, up to the last slot."""
     step = (last + 1) // len(owners)
     starts = [i * step for i in range(len(owners))]
     ends = [*(one - 1 for one in starts[1:]), last]
@@ -36,32 +36,32 @@ def reply(*owners: Endpoint, last: int = 16383) -> list[Any]:
     ]
 
 
-def told(*owners: Endpoint, last: int = 16383) -> SlotMap:
-    return slot_map(reply(*owners, last=last), told_by=SEED, remap=same)
+def reported(*owners: Endpoint, last: int = 16383) -> SlotMap:
+    return slot_map(reply(*owners, last=last), reported_by=SEED, remap=same)
 
 
-def elected(poll: Poll, answers: dict[Endpoint, Any]) -> tuple[SlotMap, list[Endpoint]]:
-    """Return which map is believed, and who was asked for it."""
+def elected(poll: MapPoll, answers: dict[Endpoint, Any]) -> tuple[SlotMap, list[Endpoint]]:
+    """Return the map that is believed, and the nodes that were asked for it."""
     asked = []
     while (node := poll.next(0.0)) is not None:
         asked.append(node)
-        poll.hear(node, answers[node], now=0.0)
+        poll.deliver(node, answers[node], now=0.0)
     return poll.elected(where="here"), asked
 
 
-def poll(known: SlotMap | None, *seeds: Endpoint, suspects: tuple[Endpoint, ...] = ()) -> Poll:
-    return Poll(known, seeds=seeds, suspects=suspects, start=0.0)
+def poll(known: SlotMap | None, *seeds: Endpoint, suspects: tuple[Endpoint, ...] = ()) -> MapPoll:
+    return MapPoll(known, seeds=seeds, suspects=suspects, start=0.0)
 
 
 def test_a_map_is_read_as_the_nodes_tell_it():
-    """No host means the host that was asked, and a question mark means nobody."""
+    """No host means the host that was asked, and a question mark means no node."""
     answer = [
         [0, 99, [b"a", 1, b"id"], [b"c", 1, b"id"]],
         [100, 199, [None, 2, b"id"]],
         [200, 299, [b"?", 4, b"id"]],
     ]
 
-    slots = slot_map(answer, told_by=Endpoint("b", 9), remap=same)
+    slots = slot_map(answer, reported_by=Endpoint("b", 9), remap=same)
 
     b = Endpoint("b", 2)
     assert [slots.owners[i] for i in (0, 99, 100, 200, 300)] == [A, A, b, None, None]
@@ -82,24 +82,24 @@ def test_a_map_is_read_as_the_nodes_tell_it():
     ids=repr,
 )
 def test_an_answer_that_is_no_map_is_an_error_of_ours(answer):
-    """Whatever the protocol can say: nothing but a LockError comes out."""
-    found = read_map(answer, told_by=A, remap=same, where="here")
+    """Whatever the protocol allows, the result is a LockError."""
+    found = read_map(answer, reported_by=A, remap=same, where="here")
 
     kind = BackendUnavailable if answer == {} else BackendMisbehaved
     assert isinstance(found, kind)
 
 
 def test_an_empty_map_is_no_answer():
-    found = read_map([], told_by=A, remap=same, where="here")
+    found = read_map([], reported_by=A, remap=same, where="here")
 
     assert isinstance(found, BackendUnavailable)
     assert "removed" in str(found)
 
 
 def test_a_server_without_a_cluster_is_a_mistake():
-    refusal = Refusal("ERR This instance has cluster support disabled")
+    refusal = ErrorReply("ERR This instance has cluster support disabled")
 
-    found = read_map(refusal, told_by=A, remap=same, where="here")
+    found = read_map(refusal, reported_by=A, remap=same, where="here")
 
     assert isinstance(found, ConfigurationError)
 
@@ -111,7 +111,7 @@ def test_those_who_failed_are_asked_last():
 
 
 def test_a_majority_of_the_masters_is_enough():
-    slots, asked = elected(poll(None, A), {one: told(A, B, C) for one in (A, B, C)})
+    slots, asked = elected(poll(None, A), {one: reported(A, B, C) for one in (A, B, C)})
 
     assert slots.masters == [A, B, C]
     assert asked == [A, B]
@@ -120,44 +120,44 @@ def test_a_majority_of_the_masters_is_enough():
 def test_three_that_agree_are_enough_among_hundreds():
     many = [Endpoint(f"n{i:03}", 1) for i in range(200)]
 
-    _, asked = elected(poll(told(*many)), {one: told(*many) for one in many})
+    _, asked = elected(poll(reported(*many)), {one: reported(*many) for one in many})
 
     assert len(asked) == 3
 
 
 def test_a_master_that_is_cut_off_is_outvoted():
-    """It goes on telling the map of the moment before."""
-    new = told(D, B, C)
-    answers = {A: told(A, B, C), B: new, C: new, D: new}
+    """It keeps reporting the map from before the cut."""
+    new = reported(D, B, C)
+    answers = {A: reported(A, B, C), B: new, C: new, D: new}
 
     slots, asked = elected(poll(None, A, B), answers)
 
-    assert slots.told == new.told
+    assert slots.reported == new.reported
     assert asked == [A, B, C]
 
 
 def test_who_left_for_a_cluster_of_its_own_is_outvoted():
     """It serves all slots there, and is the only master."""
-    new = told(B, C)
-    answers = {A: told(A), B: new, C: new}
+    new = reported(B, C)
+    answers = {A: reported(A), B: new, C: new}
 
-    slots, _ = elected(poll(told(A, B, C), A), answers)
+    slots, _ = elected(poll(reported(A, B, C), A), answers)
 
-    assert slots.told == new.told
+    assert slots.reported == new.reported
 
 
 def test_a_part_of_the_slots_counts_only_where_nobody_tells_more():
-    part, whole = told(A, last=99), told(B, C)
+    part, whole = reported(A, last=99), reported(B, C)
 
     slots, _ = elected(poll(None, A, B), {A: part, B: whole, C: whole})
     alone, asked = elected(poll(None, A, B), {A: part, B: GONE})
 
-    assert slots.told == whole.told
-    assert (alone.told, asked) == (part.told, [A, B])
+    assert slots.reported == whole.reported
+    assert (alone.reported, asked) == (part.reported, [A, B])
 
 
 def test_a_cluster_that_serves_a_part_of_the_slots_is_no_reason_to_ask_everybody():
-    part = told(A, B, C, last=9000)
+    part = reported(A, B, C, last=9000)
 
     _, asked = elected(poll(part), dict.fromkeys((A, B, C), part))
 
@@ -165,35 +165,35 @@ def test_a_cluster_that_serves_a_part_of_the_slots_is_no_reason_to_ask_everybody
 
 
 def test_who_failed_is_not_waited_for_when_others_answer():
-    """Nor is anybody but a master asked for a second opinion."""
-    slots, asked = elected(poll(told(A, B, C), SEED, suspects=(A, B)), {C: told(A, B, C)})
+    """And only masters are asked for a second opinion."""
+    slots, asked = elected(poll(reported(A, B, C), SEED, suspects=(A, B)), {C: reported(A, B, C)})
 
     assert slots.masters == [A, B, C]
     assert asked == [C]
 
 
 def test_without_a_majority_the_first_of_the_best_counts():
-    mine, theirs = told(A, B), told(B, C)
+    mine, theirs = reported(A, B), reported(B, C)
 
-    slots, _ = elected(poll(told(A, B)), {A: mine, B: theirs, C: GONE})
+    slots, _ = elected(poll(reported(A, B)), {A: mine, B: theirs, C: GONE})
 
-    assert slots.told == mine.told
+    assert slots.reported == mine.reported
 
 
 def test_a_seed_by_another_name_has_no_vote():
     """It may be the very master that is cut off."""
-    old, new = told(A, B, C), told(D, B, C)
+    old, new = reported(A, B, C), reported(D, B, C)
 
     slots, _ = elected(poll(None, SEED), {SEED: old, A: old, B: new, C: new, D: new})
 
-    assert slots.told == new.told
+    assert slots.reported == new.reported
 
 
 def test_other_opinions_are_not_waited_for_as_long_as_the_first_map():
     one = poll(None, A)
     assert one.next(0.0) == A
     first = one.until(now=0.0, deadline=30.0)
-    one.hear(A, told(A, B), now=1.0)
+    one.deliver(A, reported(A, B), now=1.0)
 
     assert one.next(1.0) == B
     assert one.until(now=1.0, deadline=31.0) < 1.0 + first
@@ -204,14 +204,14 @@ def test_other_opinions_are_not_waited_for_as_long_as_the_first_map():
 def test_a_part_of_the_slots_is_no_reason_to_stop_asking():
     one = poll(None, A, B)
     assert one.next(0.0) == A
-    one.hear(A, told(A, last=99), now=1.0)
+    one.deliver(A, reported(A, last=99), now=1.0)
 
     assert one.next(20.0) == B
 
 
 def test_who_did_not_tell_what_the_others_believe_is_doubted():
-    found = poll(told(A, B, C), suspects=(A,))
-    slots, _ = elected(found, {B: GONE, C: told(A, B, C)})
+    found = poll(reported(A, B, C), suspects=(A,))
+    slots, _ = elected(found, {B: GONE, C: reported(A, B, C)})
 
     assert found.doubted(slots) == {A, B}
 

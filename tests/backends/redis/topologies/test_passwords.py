@@ -1,4 +1,4 @@
-"""The Sentinels' passwords and the master's: each asks for its own, and says so."""
+"""The Sentinels' passwords and the master's: each server asks for its own, and says so."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from lockfast import ConfigurationError
-from lockfast.backends.redis import permissions
-from lockfast.challenge.servers.redis import RedisServer, until
-from lockfast.challenge.servers.redis_sentinels import Sentinels
+from lockfast.backends.redis import acl
+from lockfast_challenge.servers.redis import RedisServer, until
+from lockfast_challenge.servers.redis_sentinel import Sentinels
 
 WRONG = "open-sesame-4711"
 
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Sentinels]:
-    """Without TLS: asyncio says goodbye to a TLS connection at leisure, and warns if it may not."""
+    """Without TLS: asyncio takes its time to close a TLS connection, and warns if cut short."""
     with Sentinels(password="s3rver", sentinel_password="s3ntinel") as found:
         yield found
 
@@ -56,7 +56,7 @@ def test_a_password_for_sentinels_that_have_none(sentinels, drivers):
 
 @pytest.fixture
 def watcher(closed):
-    """Give a user of the Sentinels its rules, and return how a client is it."""
+    """Return a function that sets the rules of a Sentinel user and returns a client's options."""
 
     def rules(*changes: str) -> dict[str, str]:
         for one in closed.sentinels:
@@ -75,8 +75,8 @@ def _set_user(server: RedisServer, *rules: str) -> None:
 
 
 def test_the_sentinels_user_may_be_a_small_one(closed, drivers, watcher):
-    """All through a failover: while it lasts, its leader is asked for the address alone."""
-    options = watcher(*permissions.SENTINEL.split())
+    """All through a failover: while it lasts, its leader is asked only for the address."""
+    options = watcher(*acl.SENTINEL.split())
     clients = drivers(closed.url, **options)
     closed.until_replicated(2)
     old = closed.master

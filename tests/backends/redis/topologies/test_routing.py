@@ -1,22 +1,22 @@
-"""Which node a request belongs to, and what becomes of it: decided without any server."""
+"""Which node a request belongs to, and what becomes of it; tested without a server."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockfast.backends.redis import requests
-from lockfast.backends.redis.cluster.maps import SlotMap
-from lockfast.backends.redis.resp import Refusal, packed
+from lockfast.backends.redis.cluster_map import SlotMap
+from lockfast.backends.redis.resp import ErrorReply, packed
 from lockfast.backends.redis.routing import (
     ASKING,
-    HOPS,
-    Endpoint,
+    REDIRECTS_MAX,
     RoutedRequest,
     by_node,
     learn,
     slot_of,
     slot_of_key,
 )
+from lockfast.core.descriptor import Endpoint
 from lockfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -25,7 +25,7 @@ from lockfast.errors import (
 )
 
 A, B, C = Endpoint("a", 1), Endpoint("b", 2), Endpoint("c", 3)
-REQUEST = requests.inspect(requests.Keys("app").of("door"), requests.Cursor())
+REQUEST = requests.inspect(requests.RedisKeys("app").of("door"), requests.Cursor())
 SLOT = slot_of_key(b"door")
 
 
@@ -49,7 +49,7 @@ def test_a_key_has_the_slot_that_the_server_gives_it(key, slot):
 
 @pytest.mark.parametrize("name", ["door", "{x}", "a\r\n$3\r\nb", "\U0001f512"])
 def test_a_request_has_the_slot_of_its_keys(name):
-    keys = requests.Keys("app")
+    keys = requests.RedisKeys("app")
 
     assert slot_of(requests.inspect(keys.of(name), requests.Cursor())) == slot_of_key(
         keys.door(name)
@@ -64,7 +64,7 @@ def test_a_request_without_a_key_has_no_slot(request_):
 def heard(text: str, *, before: tuple[bytes, ...] = ()) -> RoutedRequest:
     route = RoutedRequest.for_request(REQUEST)
     route.before = before
-    route.hear([*(b"OK" for _ in before), Refusal(text)], asked=A, remap=same)
+    route.deliver([*(b"OK" for _ in before), ErrorReply(text)], asked=A, remap=same)
     return route
 
 
@@ -95,10 +95,10 @@ def test_a_pointer_without_a_host_means_the_same_host():
 
 
 def test_a_node_without_a_name_is_looked_for_on_another_map():
-    """A question mark is no host, and not the host that was asked."""
+    """A question mark is not a host, and does not mean the host that was asked."""
     route = RoutedRequest.for_request(REQUEST)
 
-    is_doubtful = route.hear([Refusal(f"MOVED {SLOT} ?:7")], asked=A, remap=same)
+    is_doubtful = route.deliver([ErrorReply(f"MOVED {SLOT} ?:7")], asked=A, remap=same)
 
     assert is_doubtful
     assert (route.node, route.must_pause, route.is_over) == (None, True, False)
@@ -119,10 +119,10 @@ def test_a_script_that_may_not_be_loaded_is_the_answer():
     route = RoutedRequest.for_request(REQUEST)
     route.before = (requests.load("inspect"),)
 
-    route.hear([Refusal("NOPERM script|load"), Refusal("NOSCRIPT")], asked=A, remap=same)
+    route.deliver([ErrorReply("NOPERM script|load"), ErrorReply("NOSCRIPT")], asked=A, remap=same)
 
     assert route.is_over
-    assert route.outcome == Refusal("NOPERM script|load")
+    assert route.outcome == ErrorReply("NOPERM script|load")
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_a_pointer_that_points_nowhere_is_the_end(text):
     [("CLUSTERDOWN", True), ("LOADING", True), ("READONLY", True), ("TRYAGAIN", False)],
 )
 def test_who_refuses_as_if_replaced_is_doubted(code, is_doubted):
-    """A slot on its way is where it should be."""
+    """A slot in migration is where it should be."""
     route = RoutedRequest.for_request(REQUEST)
 
-    assert route.hear([Refusal(f"{code} for now")], asked=A, remap=same) is is_doubted
+    assert route.deliver([ErrorReply(f"{code} for now")], asked=A, remap=same) is is_doubted
 
 
 @pytest.mark.parametrize("code", ["CLUSTERDOWN", "TRYAGAIN", "LOADING", "READONLY"])
@@ -157,18 +157,18 @@ def test_what_passes_is_asked_again_after_a_pause(code):
 def test_two_nodes_that_point_at_each_other_do_not_spin():
     route = RoutedRequest.for_request(REQUEST)
     pauses = 0
-    for i in range(2 * HOPS):
-        route.hear([Refusal(f"MOVED {SLOT} {'ab'[i % 2]}:1")], asked=A, remap=same)
+    for i in range(2 * REDIRECTS_MAX):
+        route.deliver([ErrorReply(f"MOVED {SLOT} {'ab'[i % 2]}:1")], asked=A, remap=same)
         pauses += route.must_pause
 
     assert pauses == 2
 
 
 def test_a_lost_reply_is_not_repeated():
-    """The node may have done it."""
+    """The node may have executed it."""
     route, lost = RoutedRequest.for_request(REQUEST), OutcomeUnknown("no answer")
 
-    assert route.hear([lost], asked=A, remap=same)
+    assert route.deliver([lost], asked=A, remap=same)
 
     assert route.is_over
     assert route.outcome is lost

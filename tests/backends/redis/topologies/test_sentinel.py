@@ -1,24 +1,24 @@
-"""A master that Sentinels watch, with real failovers; both flavours live through each of them."""
+"""A master watched by Sentinels, with real failovers; both flavours survive each of them."""
 
 from __future__ import annotations
 
 import time
 
 import pytest
-from backends.redis.topologies.telling import is_told_and_fenced
+from backends.redis.topologies.expectations import is_told_and_fenced
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
 from lockfast.backends.redis._async import sentinel as aio
 from lockfast.backends.redis._sync import sentinel as threads
-from lockfast.backends.redis.sentinel.answers import LOOK_EVERY
-from lockfast.challenge.servers.redis import until
-from lockfast.challenge.servers.redis_sentinels import SERVICE, Sentinels
-from lockfast.challenge.servers.starting import free_ports
+from lockfast.backends.redis.sentinel_replies import SENTINEL_POLL_SECONDS
+from lockfast_challenge.servers.redis import until
+from lockfast_challenge.servers.redis_sentinel import SERVICE, Sentinels
+from lockfast_challenge.servers.server import free_ports
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, drivers, guarded):
-    """The store acknowledged the lock and forgot it; the holder learns it, the token fences it."""
-    # Longer than a failover whose first vote was split: the Sentinels wait four seconds then.
+    """The store acknowledged the lock and forgot it; the holder finds out, the token fences it."""
+    # Longer than a failover whose first vote was split: the Sentinels then wait four seconds.
     holders, others = drivers(own_sentinels.url, ttl=12.0), drivers(own_sentinels.url, ttl=12.0)
     for one in holders:
         one.release(one.acquire(f"door {one.flavour}"))
@@ -40,7 +40,7 @@ def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, driver
 
 
 def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
-    """The lease goes on at the new master, and so does the line."""
+    """The lease continues at the new master, and so does the line."""
     holders, waiters = drivers(own_sentinels.url), drivers(own_sentinels.url)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
     waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
@@ -63,7 +63,7 @@ def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
 
 @pytest.fixture
 def stubborn_sentinels():
-    """A first master that nobody can demote, as if it were cut off from all but its clients."""
+    """A first master that cannot be demoted, as if it were cut off from all but its clients."""
     with Sentinels(
         *("--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", "")
     ) as one:
@@ -72,9 +72,9 @@ def stubborn_sentinels():
 
 @pytest.fixture
 def _patient_look(monkeypatch):
-    """Wait for the Sentinels as long as they need on a machine that stands still meanwhile."""
+    """Give the Sentinels as much time as they need on a machine that stalls."""
     for flavour in (aio, threads):
-        monkeypatch.setattr(flavour, "LOOK_PATIENCE", 10.0)
+        monkeypatch.setattr(flavour, "SENTINEL_TIMEOUT_SECONDS", 10.0)
 
 
 @pytest.mark.usefixtures("_patient_look")
@@ -85,7 +85,7 @@ def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, dr
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
     for one in idle:
         one.release(one.acquire("anything"))
-    is_old = time.monotonic() + LOOK_EVERY  # what the idle were told of the master
+    is_old = time.monotonic() + SENTINEL_POLL_SECONDS  # when idle clients must check the master
     sentinels.until_replicated(2)
     old = sentinels.master
 
@@ -109,7 +109,7 @@ def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, dr
 def test_a_master_that_was_away_while_it_was_replaced_is_left_when_it_is_back(
     own_sentinels, drivers
 ):
-    """Its clients are still connected to it, and it does not know yet that it is none."""
+    """Its clients are still connected to it, and it does not know yet that it was replaced."""
     idle = drivers(own_sentinels.url)
     for one in idle:
         one.release(one.acquire("anything"))
@@ -145,19 +145,19 @@ def test_replicas_are_never_asked(sentinels, drivers):
 
 
 def test_a_frozen_sentinel_costs_a_moment(sentinels, drivers):
-    """The others are asked."""
+    """The others are asked instead."""
     sentinels.sentinels[0].pause()
     try:
         started = time.monotonic()
         for one in drivers(sentinels.url, request_timeout=20.0):
             one.release(one.acquire("door"))
-        assert time.monotonic() - started < 20.0  # of 40 that they have together
+        assert time.monotonic() - started < 20.0  # of the 40 that they have together
     finally:
         sentinels.sentinels[0].resume()
 
 
 def test_an_unknown_master_is_named_with_those_that_are_known(sentinels, drivers):
-    """At once, and not after all the time that there is."""
+    """At once, without using up the timeout."""
     for one in drivers(sentinels.url.replace(SERVICE, "nobody"), request_timeout=20.0):
         started = time.monotonic()
         with pytest.raises(ConfigurationError, match=f"no master 'nobody'; they know: {SERVICE}"):
@@ -166,7 +166,7 @@ def test_an_unknown_master_is_named_with_those_that_are_known(sentinels, drivers
 
 
 def test_unreachable_sentinels_are_an_outage():
-    """Within the time of a request."""
+    """Reported within one request timeout."""
     [port] = free_ports(1)
     with (
         Locks(f"redis+sentinel://127.0.0.1:{port}/m", request_timeout=0.3) as locks,
@@ -176,7 +176,7 @@ def test_unreachable_sentinels_are_an_outage():
 
 
 def test_a_sentinel_url_at_a_plain_server_says_which_url_to_use(sentinels, drivers):
-    """At once: no wait makes a Sentinel of it."""
+    """At once: waiting does not turn it into a Sentinel."""
     url = f"redis+sentinel://127.0.0.1:{sentinels.master.port}/{SERVICE}"
     for one in drivers(url, request_timeout=20.0):
         with pytest.raises(ConfigurationError, match="the server there is no Sentinel") as caught:

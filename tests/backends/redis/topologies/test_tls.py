@@ -17,9 +17,9 @@ from servers.redis_cluster import shared_tls_cluster
 from servers.redis_sentinels import shared_closed_sentinels
 
 from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError
-from lockfast.challenge.servers.certificates import certificates
-from lockfast.challenge.servers.redis import RedisServer, until
-from lockfast.challenge.servers.redis_sentinels import Sentinels
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.redis import RedisServer, until
+from lockfast_challenge.servers.redis_sentinel import Sentinels
 
 PLACES = {
     "single": shared_tls_server,
@@ -27,7 +27,7 @@ PLACES = {
     "cluster": shared_tls_cluster,
 }
 PUSHED = 1.5
-"""A waiter that was not pushed awake would ask again after two seconds."""
+"""A waiter that was not woken by a push would ask again after two seconds."""
 
 
 @pytest.fixture(params=PLACES)
@@ -36,7 +36,7 @@ def servers(request):
 
 
 def options_of(servers) -> dict[str, Any]:
-    """What a client has to know, and time: many handshakes at once are slow on a busy machine."""
+    """Client options with extra time: many handshakes at once are slow on a busy machine."""
     return {**servers.client_options, "request_timeout": 15.0}
 
 
@@ -56,7 +56,7 @@ def test_a_waiter_is_woken_by_the_release(servers, drivers):
 
 @pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
 def test_a_failover_is_followed(servers, drivers):
-    """Holders and waiters go on at the new master."""
+    """Holders and waiters carry on at the new master."""
     options = {**options_of(servers), "ttl": 30.0}
     holders, waiters = drivers(servers.url, **options), drivers(servers.url, **options)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
@@ -73,12 +73,12 @@ def test_a_failover_is_followed(servers, drivers):
 
 def _stands_in_line(holder, waiting) -> bool:
     if waiting.done():
-        waiting.result()  # raises why it does not wait
+        waiting.result()  # raises the reason why it does not wait
     return holder.waiting(f"door {holder.flavour}") == 1
 
 
 def _fail_over(servers, clients) -> None:
-    """Return when the clients are at the new master, or have yet to hear of theirs by MOVED."""
+    """Return when the clients are at the new master, or are about to learn of it by MOVED."""
     if isinstance(servers, Sentinels):
         servers.until_replicated(2)
         old = servers.master
@@ -95,7 +95,7 @@ def test_who_shows_no_certificate_is_refused_in_a_sentence(servers, drivers):
     del options["ssl_certfile"], options["ssl_keyfile"]
 
     for one in drivers(servers.url, **options):
-        # Whether it is heard why, or only that the connection was closed, is a race.
+        # It is a race whether the client reads the reason, or only sees the connection close.
         with pytest.raises((ConfigurationError, BackendUnavailable), match="ssl_cert") as told:
             one.acquire("door", timeout=4)
         assert "\n" not in str(told.value)
@@ -108,7 +108,7 @@ def test_a_server_that_does_not_ask_needs_no_certificate(drivers):
 
 
 def test_a_certificate_of_another_host_is_refused_unless_it_is_not_looked_at(drivers):
-    """The tests' certificate is for 127.0.0.1, and for nothing else."""
+    """The test certificate is for 127.0.0.1 only."""
     server = shared_tls_server()
     url = server.url.replace("127.0.0.1", "localhost")
 
@@ -121,7 +121,7 @@ def test_a_certificate_of_another_host_is_refused_unless_it_is_not_looked_at(dri
 
 @pytest.fixture
 def without_a_goodbye() -> Iterator[str]:
-    """Let nobody in, by TLS, and never end a connection."""
+    """A TLS server that refuses every login and never closes a connection."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificates().certificate, certificates().key)
     kept = []
@@ -150,7 +150,7 @@ def without_a_goodbye() -> Iterator[str]:
 
 
 def test_a_refusal_is_told_at_once_and_leaves_no_connection(without_a_goodbye):
-    """In asyncio a TLS connection ends by a goodbye of both sides, unless it is given up."""
+    """In asyncio both sides say goodbye to end a TLS connection, unless it is aborted."""
 
     async def ask() -> None:
         options = {"ssl_ca_certs": certificates().authority, "request_timeout": 300.0}

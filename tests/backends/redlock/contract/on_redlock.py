@@ -1,4 +1,4 @@
-"""The contract on five nodes, in whatever state: a registration says which, and nothing else."""
+"""The contract on five nodes in any state: a test module only says which nodes to use."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from lockfast.runtime.clock import Clock
 from lockfast.testing import AsyncBackendContract, BackendContract
 
 EACH_COUNTS = 0.5
-"""A ttl where no node is left to spare: on a busy machine one of them may stand still for long."""
+"""The ttl where no node can be spared: on a busy machine one of them may stall for long."""
 
 
 @dataclass
 class Store:
-    """Where it is, and namespaces that were used before something was broken there."""
+    """The URL of the nodes, and namespaces that were used before something was broken there."""
 
     url: str
     namespaces: list[str]
     node_timeout: float = 5.0
-    """Not on trial: on a busy machine a node may stand still for so long."""
+    """Not under test, so it is generous: on a busy machine a node may stall for that long."""
     ending: ExitStack = field(default_factory=ExitStack)
-    """What is left when all have asked."""
+    """What to close when all tests have run."""
 
     def stop(self) -> None:
-        """End what is its own."""
+        """Close everything that it owns."""
         self.ending.close()
 
 
 def namespaces() -> list[str]:
-    """Return more than there are laws."""
+    """Return more namespaces than there are laws."""
     return [os.urandom(8).hex() for _ in range(300)]
 
 
@@ -56,7 +56,7 @@ class OnRedlock:
 
 
 class AsyncContractOnRedlock(OnRedlock, AsyncBackendContract):
-    """Subclass it with `store`."""
+    """Subclass it and set `store`."""
 
     capabilities = AsyncRedlockBackend.capabilities
 
@@ -65,7 +65,7 @@ class AsyncContractOnRedlock(OnRedlock, AsyncBackendContract):
 
 
 class ContractOnRedlock(OnRedlock, BackendContract):
-    """Subclass it with `store`."""
+    """Subclass it and set `store`."""
 
     capabilities = RedlockBackend.capabilities
 

@@ -1,4 +1,4 @@
-"""The contract on five nodes, all well."""
+"""The contract on five healthy nodes."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from backends.redlock.contract.on_redlock import (
 )
 from servers.sharing import shared_in_its_room
 
-from lockfast.challenge.servers.redlock import RedlockNodes
+from lockfast_challenge.servers.redlock import RedlockNodes
 
 
 @shared_in_its_room

@@ -1,4 +1,4 @@
-"""The contract on five nodes of which two hang: what is sent to them is taken, and no more."""
+"""The contract on five nodes of which two hang: they accept requests and never reply."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backends.redlock.contract.on_redlock import (
 )
 from servers.sharing import shared_in_its_room
 
-from lockfast.challenge.servers.redlock import RedlockNodes
+from lockfast_challenge.servers.redlock import RedlockNodes
 
 
 @shared_in_its_room

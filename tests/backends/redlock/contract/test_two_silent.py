@@ -1,4 +1,4 @@
-"""The contract on five nodes of which two do all they are asked, and lose every reply to it."""
+"""The contract on five nodes of which two execute every request and lose every reply."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from backends.redlock.contract.on_redlock import (
 )
 from servers.sharing import shared_in_its_room
 
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 
 @shared_in_its_room
@@ -25,7 +25,7 @@ def store() -> Store:
     nodes.found(known)
     proxies = [ending.enter_context(Proxy(one.port)) for one in nodes[1:3]]
     for one in proxies:
-        # What is asked about a name; how they greet is let through, so that they are asked.
+        # Only replies about a name are lost. Handshakes get through, so that these nodes are asked.
         one.lose_reply_to(b"}:hold", times=math.inf)
     return Store(url_of(nodes[0], *proxies, *nodes[3:]), known, node_timeout=1.5, ending=ending)
 

@@ -1,4 +1,4 @@
-"""Five nodes of a file's own, the ways to two of them, and clients that look on."""
+"""Five nodes for each test file, proxies to two of them, and clients."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 MAX_TTL = 6.0
-"""As long a node does not count that was restarted."""
+"""How long a restarted node does not count, in seconds."""
 
 LONG = 60.0
-"""A lease that no busy machine outlasts, where its end is not on trial."""
+"""A ttl that outlasts any stall, for tests that are not about expiry, in seconds."""
 
 PATIENT = 5.0
-"""A node timeout for those whose own is not on trial."""
+"""A node timeout for tests that are not about it, in seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +28,17 @@ def fleet() -> Iterator[RedlockNodes]:
 
 @pytest.fixture
 def long_leases() -> None:
-    """Say that leases and quarantines shall outlast this test."""
+    """Make leases and quarantines outlast this test."""
 
 
 @pytest.fixture
 def short_leases() -> None:
-    """Say that this test waits for the longest lease to end."""
+    """Shorten the longest lease, for a test that waits for its end."""
 
 
 @pytest.fixture
 def limits(request) -> dict[str, float]:
-    """How long a lease is, and how long one may be."""
+    """The ttl of a lease, and the longest ttl allowed."""
     if "short_leases" in request.fixturenames:
         return {"ttl": 2.0, "max_ttl": 2.0}
     if "long_leases" in request.fixturenames:
@@ -61,7 +61,7 @@ def nodes(fleet, namespace, limits) -> RedlockNodes:
 
 @pytest.fixture
 def opened(flavour, nodes, namespace, limits) -> Callable[..., Any]:
-    """Open a client, on the nodes or on what stands before them."""
+    """Return a function that opens a client, on the nodes or on proxies to them."""
 
     def open_one(*places: Any, **options: Any) -> Any:
         given = {"node_timeout": PATIENT, **limits, **options}
@@ -73,6 +73,6 @@ def opened(flavour, nodes, namespace, limits) -> Callable[..., Any]:
 
 @pytest.fixture
 def ways(nodes, outliving) -> list[Any]:
-    """Three nodes, and proxies before the other two."""
+    """Three nodes, and proxies to the other two."""
     proxies = [outliving.enter_context(Proxy(one.port)) for one in nodes[3:]]
     return [*nodes[:3], *proxies]

@@ -1,8 +1,8 @@
 """Eight clients on five nodes, while nodes and clients are killed, frozen and emptied at random.
 
-Never more than a minority of the nodes is away or does not count: that is what Redlock needs. What
-the clients saw is judged by the checker of `lockfast.challenge`. The short form is a test; the
-long one, for so many seconds and with a seed:
+Never more than a minority of the nodes is away or does not count: Redlock needs that. What the
+clients saw is judged by the checker of `lockfast_challenge`. The short form is a test; the long one
+takes a number of seconds and a seed:
 
     python tests/backends/redlock/faults/hostile.py 180 7
 """
@@ -24,13 +24,13 @@ if __name__ == "__main__":
 
 import redis
 
-from lockfast.challenge.checker.holds import Hold, definite_holds
-from lockfast.challenge.checker.sweep import Violation, violations
-from lockfast.challenge.clients.fleet import Fleet
-from lockfast.challenge.clients.order import Order
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.history import operations
-from lockfast.challenge.servers.redlock import RedlockNodes
+from lockfast_challenge.checker.exclusion import Violation, violations
+from lockfast_challenge.checker.holds import CertainHold, definite_holds
+from lockfast_challenge.clients.fleet import Fleet
+from lockfast_challenge.clients.fork_server import Order
+from lockfast_challenge.history import operations
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redlock import RedlockNodes
 
 CLIENTS = 8
 NAMES = ("door", "gate")
@@ -45,10 +45,10 @@ class Trial:
         self._nodes = nodes
         self._chance = random.Random(seed)  # noqa: S311 - no secrets
         self._away: dict[int, float] = {}
-        """The nodes that do not count, and when they are to be let go on."""
+        """The nodes that do not count, and when each may resume."""
         self._fleet = Fleet(CLIENTS, folder, self._order)
         self._asleep: dict[int, float] = {}
-        """The clients that are frozen, and when they are to be let go on."""
+        """The clients that are frozen, and when each may resume."""
         self.done: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
@@ -62,21 +62,21 @@ class Trial:
                 one.resume()
 
     def step(self) -> None:
-        """Do one thing, to a node or to a client."""
+        """Do one thing to a node or to a client."""
         time.sleep(self._chance.uniform(0.02, 0.2))
         self._let_go_on()
         what = self._chance.choice([self._kill, self._stop, self._empty, self._freeze, self._end])
         what()
 
-    def holds(self) -> list[Hold]:
-        """Return what the clients saw of it until now."""
+    def holds(self) -> list[CertainHold]:
+        """Return the holds that the clients have seen so far."""
         self._fleet.look()
         return definite_holds(operations(self._fleet.events))
 
     # -- nodes -------------------------------------------------------------------------
 
     def _victim(self) -> int | None:
-        """Return a node that may go away, if one may."""
+        """Return a node that may go away; None if none may."""
         if len(self._away) >= MOST_AWAY:
             return None
         return self._chance.choice([i for i in range(5) if i not in self._away])
@@ -116,7 +116,7 @@ class Trial:
         flavour = self._chance.choice(["Sync", "Async"])
         return Order(
             client=client,
-            make=f"lockfast.challenge.clients.lockfast_locks:{flavour}Contender",
+            make=f"lockfast_challenge.clients.lockfast_locks:{flavour}Contender",
             url=f"{self._nodes.url}?max_ttl={MAX_TTL}",
             names=NAMES,
             workload="lock",
@@ -140,7 +140,7 @@ class Trial:
             self.done["freeze"] += 1
 
     def _end(self) -> None:
-        if self._chance.random() < 0.7:  # a new one takes a while to come
+        if self._chance.random() < 0.7:  # a new client takes a while to start
             return
         one = self._chance.randrange(CLIENTS)
         self._asleep.pop(one, None)
@@ -154,7 +154,7 @@ def flush(node: Any) -> None:
 
 
 def counts(node: Any) -> bool:
-    """Whether clients count the node; not while nobody has let it."""
+    """Whether clients count the node; they do not until one of them has admitted it."""
     with suppress(redis.RedisError), node.client(socket_timeout=5) as client:
         return bool(client.hget("lockfast:redlock:node", "counts") == b"1")
     return False
@@ -162,8 +162,8 @@ def counts(node: Any) -> bool:
 
 def tried(
     nodes: RedlockNodes, folder: Path, *, seconds: float, seed: int, enough: int
-) -> tuple[list[Hold], list[Violation], Counter[str]]:
-    """Return what was held, what is wrong with that, and what was done against it."""
+) -> tuple[list[CertainHold], list[Violation], Counter[str]]:
+    """Return the holds, what is wrong with them, and the faults that were injected."""
     nodes.found(["lockfast"], max_ttl=MAX_TTL)
     with Trial(nodes, folder, seed=seed) as trial:
         eventually(lambda: len(trial.holds()) > CLIENTS, what="the clients have begun")

@@ -1,4 +1,4 @@
-"""The client stands still: after it was granted the lock, and before it has counted the grants."""
+"""The client stalls: after it was granted the lock, or before it has counted the grants."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lockfast import AcquireTimeout, LeaseLost, StaleToken
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.redlock import url_of
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redlock import url_of
 
 TTL = 2.0
 
@@ -22,7 +22,7 @@ def url(nodes):
 def test_a_holder_that_slept_past_its_validity_learns_it_before_it_acts(
     flavour, url, puppet, guarded, name
 ):
-    """And the resource refuses what it writes all the same."""
+    """Even without that, the resource refuses what it writes."""
     sleeper = puppet(flavour.name, url, ttl=TTL, request_timeout=60)
     token = sleeper.ask("acquire", name)
     guarded.write(name, token)
@@ -41,7 +41,7 @@ def test_a_holder_that_slept_past_its_validity_learns_it_before_it_acts(
 def test_one_who_slept_between_asking_and_counting_does_not_believe(
     flavour, url, nodes, puppet, name
 ):
-    """All five granted it, and their answers have come; the time for which they did is over."""
+    """All five granted it and their replies have come, but the granted time is over."""
     sleeper = puppet(flavour.name, url, ttl=TTL, request_timeout=60)
     sleeper.ask("acquire", "other")
     for one in nodes:
@@ -61,7 +61,7 @@ def test_one_who_slept_between_asking_and_counting_does_not_believe(
 
 
 def has_unread(port):
-    """Whether something was sent to a server that it has not read."""
+    """Whether the server has data that it has not read."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any(
         int(row[1].rpartition(":")[2], 16) == port and int(row[4].rpartition(":")[2], 16) > 0

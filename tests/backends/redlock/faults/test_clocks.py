@@ -1,4 +1,4 @@
-"""The wall clock of nodes jumps: of one, of a majority, ahead and back."""
+"""The wall clock of nodes jumps: on one node, on a majority, forwards and backwards."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from both_flavours import number_waiting
 
 from lockfast import LeaseLost, StaleToken
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 HOUR = 3600.0
 
 
 @pytest.fixture
 def granted(name):
-    """Ask anew until it is granted: not all nodes may be connected at first.
+    """Ask again until it is granted: at first not all nodes may be connected.
 
-    One that waits would be woken by the deadline that the sound nodes tell it.
+    A claim that waits would be woken by the deadline that the sound nodes report.
     """
 
     def lease_of(locks):
@@ -40,7 +40,7 @@ def test_a_jump_on_one_node_does_no_harm(opened, nodes, name):
 
 
 def acquired_on(nodes, lock):
-    """Acquire anew until all of these have it: what comes after a jump is not over by it."""
+    """Acquire again until all of these have it: a grant made after a jump does not end by it."""
     leases = []
 
     def is_on_all() -> bool:
@@ -63,7 +63,7 @@ def has_hold(node, name) -> bool:
 def test_a_jump_on_a_majority_is_beyond_the_promise_and_the_token_grows(
     opened, nodes, name, guarded, granted
 ):
-    """Two hold it at once; the resource refuses the first from the second's first write on."""
+    """Two hold it at once; once the second has written, the resource refuses the first."""
     first = acquired_on(nodes[:3], opened().lock(name, renew=False))
     guarded.write(name, first.token)
 
@@ -89,7 +89,7 @@ def lose_the_key(node, name):
 @pytest.mark.usefixtures("long_leases")
 @pytest.mark.parametrize("harm", [jump, lose_the_key])
 def test_one_node_is_enough_where_a_bare_majority_has_the_lock(opened, ways, name, harm, granted):
-    """Two were cut off when it was acquired: the page says so, and the token grows."""
+    """Two nodes were cut off at the acquire: the page says so, and the token grows."""
     for one in ways[3:]:
         one.refuse()
     first = opened(*ways).lock(name, renew=False).acquire()
@@ -125,7 +125,7 @@ def test_an_hour_back_keeps_a_closed_name_closed_for_max_ttl_at_most(
     if is_waiting:
         eventually(lambda: number_waiting(locks) or waiter.done())
 
-    with suppress(LeaseLost):  # by a machine that stood still for so long a lease
+    with suppress(LeaseLost):  # if the machine stalled for as long as a lease
         lease.release()
     for one in nodes[:3]:
         one.shift_clock(-HOUR)

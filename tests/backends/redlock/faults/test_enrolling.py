@@ -1,26 +1,26 @@
-"""A client on other terms, or one that only looks, sets up no node: the others go on."""
+"""A client on other terms, or one that only looks, sets up no node: the others carry on."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 WRONG = {
-    "max_ttl": {"max_ttl": 40.0, "ttl": 30.0},  # a longer one would be refused for itself
+    "max_ttl": {"max_ttl": 40.0, "ttl": 30.0},  # a longer one would be refused by itself
     "durable": {"durable": True},
     "nodes": {},
 }
-"""On which term a client differs from the others."""
+"""The options of clients that differ from the others in one term."""
 
 
 @pytest.mark.usefixtures("long_leases")
 @pytest.mark.parametrize("harm", ["flush", "restart"])
 def test_a_misfit_client_enrols_no_node_that_was_emptied(opened, nodes, namespace, name, harm):
-    """Neither when it asks nor in the background: the others go on without the node."""
+    """Neither with a request nor in the background: the others carry on without the node."""
     right = opened()
     right.lock(name).acquire().release()
     wrong = [
@@ -49,7 +49,7 @@ def test_a_misfit_client_enrols_no_node_that_was_emptied(opened, nodes, namespac
 
 
 def is_refused(locks, name: str) -> None:
-    """See that it gets nothing, for the terms it has; a busy machine may answer late before."""
+    """Check that it is refused for its terms; on a busy machine, late replies may come first."""
 
     def is_told() -> bool:
         with pytest.raises(ConfigurationError, match="correct this client"):
@@ -75,7 +75,7 @@ def test_a_node_that_a_misfit_has_enrolled_counts_as_away(opened, nodes, namespa
 
 
 def test_who_only_looks_writes_nothing(flavour):
-    """Otherwise `lockfast ls` by a URL with a slip in it would set up the node."""
+    """Otherwise `lockfast ls` with a typo in its URL would set up the node."""
     with RedlockNodes(3, kind=RedisServer) as fresh:
         for url in (fresh.url, url_of(*fresh[:3])):
             locks = flavour.locks(url, node_timeout=5.0, request_timeout=10.0)
@@ -91,10 +91,10 @@ def test_who_only_looks_writes_nothing(flavour):
 def test_who_looks_at_a_restarted_node_does_not_let_it_pass_for_the_old_one(
     flavour, nodes, namespace, opened, name
 ):
-    """Scripts that others know it by are not brought back: they would trust what it has lost."""
+    """Scripts by which others identify it are not reloaded: they would trust what it has lost."""
     first = opened()
     first.lock(name).acquire().release()
-    (first.close if flavour.name == "sync" else first.aclose)()  # it would bring them back
+    (first.close if flavour.name == "sync" else first.aclose)()  # it would reload them
     with nodes[0].client() as client:
         client.config_set("appendonly", "no")
         before = client.hgetall(f"{namespace}:redlock:node")

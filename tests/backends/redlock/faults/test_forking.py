@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockfast import LeaseLost
-from lockfast.challenge.servers.redlock import url_of
+from lockfast_challenge.servers.redlock import url_of
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def parent(flavour, nodes, puppet):
 
 
 def test_a_forked_child_holds_nothing_and_its_parent_goes_on(parent, eventually, name):
-    """The child uses connections of its own; no reply of the parent's is taken, none is cut."""
+    """The child uses connections of its own; no reply to the parent is taken or cut."""
     parent.ask("acquire", name)
     child = parent.fork()
 

@@ -1,4 +1,4 @@
-"""No two hold a name at once, and tokens grow, whatever befalls nodes and clients together."""
+"""No two clients hold a name at once, and tokens grow, whatever happens to nodes and clients."""
 
 from __future__ import annotations
 

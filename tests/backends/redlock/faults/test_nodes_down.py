@@ -1,19 +1,19 @@
-"""Nodes that are dead, hang, or answer late: how many may, and what is left behind."""
+"""Nodes that are dead, hang or reply late: how many may, and what is left behind."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockfast import BackendUnavailable
-from lockfast.backends.redlock._async import tending as async_tending
-from lockfast.backends.redlock._sync import tending as sync_tending
+from lockfast.backends.redlock._async import reconnect as async_tending
+from lockfast.backends.redlock._sync import reconnect as sync_tending
 
 CYCLES = 20
 HOUR = 3600.0
 
 
 def left_on(nodes, name):
-    """Return on how many nodes somebody has the name."""
+    """Return on how many nodes the name is held."""
     found = 0
     for one in nodes:
         with one.client() as client:
@@ -24,7 +24,7 @@ def left_on(nodes, name):
 
 @pytest.fixture
 def rounds(opened, monkeypatch):
-    """Open a client, and tell of each round what it was about and how long it could take."""
+    """Return a function that opens a client and records each round's verb and timeout."""
 
     def watched(**options: float):
         locks = opened(**options)
@@ -56,7 +56,7 @@ def test_when_a_majority_is_down_it_is_said_at_once_and_nothing_is_left(opened, 
 
 
 def test_when_a_majority_hangs_it_is_said_within_the_node_timeout(rounds, nodes, name, eventually):
-    """One round is waited for that long; the one that cleans up waits for nobody who hangs."""
+    """One round waits that long; the one that cleans up waits for no node that hangs."""
     locks, seen = rounds(node_timeout=0.5)
     locks.lock(name).acquire(timeout=20).release()
     for one in nodes[:3]:
@@ -76,7 +76,7 @@ def test_when_a_majority_hangs_it_is_said_within_the_node_timeout(rounds, nodes,
 
 
 def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
-    """Neither one who is granted it, nor one who is refused: their timeout outlasts this test."""
+    """Neither a claim that is granted nor one that is refused: the timeout outlasts this test."""
     first, second = opened(node_timeout=HOUR), opened(node_timeout=HOUR)
     for one in (first, second):
         one.lock("other").acquire(timeout=20).release()
@@ -95,7 +95,7 @@ def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
 def test_nodes_that_open_one_after_the_other_cost_nobody_a_timeout(
     opened, rounds, nodes, ways, name
 ):
-    """The last of a majority tells when to ask, not the first: who hangs would be waited for."""
+    """The last of a majority decides when to ask: asking earlier would wait for hung nodes."""
     patient = {"node_timeout": 30.0}
     holder, (other, seen) = opened(*ways, **patient), rounds(**patient)
     for one in (holder, other):
@@ -109,7 +109,7 @@ def test_nodes_that_open_one_after_the_other_cost_nobody_a_timeout(
     seen.clear()
     assert other.lock(name).acquire(timeout=20).is_trusted
 
-    # What the hung ones were first asked is undone; after that no attempt got a few of the nodes.
+    # The first request to the hung nodes is undone; after that no attempt won only a few nodes.
     assert [verb for verb, _ in seen].count("withdraw") <= 1
     for one in nodes[1:3]:
         one.resume()
@@ -118,9 +118,9 @@ def test_nodes_that_open_one_after_the_other_cost_nobody_a_timeout(
 def test_a_client_can_be_closed_while_it_connects_to_a_node_that_hangs(
     flavour, opened, nodes, name, monkeypatch
 ):
-    """Also where it would go on to do so for an hour."""
+    """Even if it would go on connecting for an hour."""
     for one in (sync_tending, async_tending):
-        monkeypatch.setattr(one, "CONNECTING", HOUR)
+        monkeypatch.setattr(one, "CONNECT_TIMEOUT_SECONDS", HOUR)
     nodes[1].pause()
     locks = opened(node_timeout=0.5)
     locks.lock(name).acquire(timeout=20).release()
@@ -147,7 +147,7 @@ def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, 
 
 
 def test_a_release_that_is_lost_on_the_way_is_said_again(opened, nodes, ways, name, eventually):
-    """With the client's next request at the latest, whatever that is about."""
+    """With the client's next request at the latest, whatever it is about."""
     locks = opened(*ways)
     lease = locks.lock(name).acquire(timeout=20)
     eventually(lambda: left_on(nodes, name) == 5)
@@ -197,7 +197,7 @@ def test_a_lease_that_only_a_minority_keeps_is_lost_in_time(opened, nodes, name,
 
 
 def test_a_grant_that_leaves_too_little_time_is_none(opened, nodes, ways, name):
-    """The quorum came so late that the work could not be done."""
+    """The quorum came too late for the work to be done."""
     locks = opened(*ways, ttl=3.0, min_validity=2.5)
     locks.lock("other").acquire().release()
     for one in ways[3:]:

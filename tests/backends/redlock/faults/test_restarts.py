@@ -1,7 +1,7 @@
-"""A node forgets what it granted: it is not counted until nobody can hold that any more.
+"""A node forgets what it granted: it does not count until nobody can hold that any more.
 
-The first scenario that every text on Redlock tells: a client holds on A, B and C; C forgets; then
-another asks for the same name.
+The first scenario in every text on Redlock: a client holds on A, B and C; C forgets; then another
+client asks for the same name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def flush(node):
 
 
 def restart_from_an_older_file(node):
-    """It was written before the lock was granted, and has the node's own record in it."""
+    """It was written before the lock was granted, and contains the node's own record."""
     node.kill()
     node.options = (*node.options, "--dbfilename", "older.rdb")
     node.start()
@@ -44,7 +44,7 @@ def forget(request, nodes):
 
 @pytest.fixture
 def settled(opened, nodes, namespace, name, eventually):
-    """Let every node know what its clients agree on."""
+    """Let every node learn the terms that its clients agree on."""
     opened().lock(f"other-{name}").acquire(timeout=20).release()
 
     def is_known() -> bool:
@@ -59,18 +59,18 @@ def settled(opened, nodes, namespace, name, eventually):
 
 @pytest.fixture
 def older_file(nodes):
-    """Let C write down what it knows, before the name is held."""
+    """Make C save what it knows before the name is held."""
     third = nodes[2]
     with third.client() as client:
         client.save()
     written = third.directory / "dump.rdb"
-    if written.exists():  # else it was started from the older file before, and keeps it up to date
+    if written.exists():  # otherwise it runs from the older file, and has just updated it
         written.rename(third.directory / "older.rdb")
 
 
 @pytest.fixture
 def held(long_leases, opened, ways, name, older_file):
-    """Hold the name on A, B and C alone."""
+    """Hold the name on A, B and C only."""
     for one in ways[3:]:
         one.refuse()
     lease = opened(*ways).lock(name, renew=False).acquire()
@@ -80,7 +80,7 @@ def held(long_leases, opened, ways, name, older_file):
 
 
 def test_nobody_else_is_let_in_by_a_node_that_forgot(opened, held, forget, name):
-    """Neither one that was there before, nor one that comes new."""
+    """Neither to a client that was there before, nor to a new one."""
     old = opened()
     assert old.lock(name).try_acquire() is None
 
@@ -92,7 +92,7 @@ def test_nobody_else_is_let_in_by_a_node_that_forgot(opened, held, forget, name)
 
 
 def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, monkeypatch):
-    """So the test before this one can fail."""
+    """So the previous test can fail."""
 
     def at_once(*_: object, **__: object) -> quarantine.Admission:
         return quarantine.Admission(0.0, 0)
@@ -111,7 +111,7 @@ def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, mon
 def test_one_client_that_vouches_for_the_nodes_ends_no_quarantine_for_the_others(
     opened, settled, held, nodes, name
 ):
-    """It comes first to a node that was started from an older file, and alone says durable."""
+    """It is the first at a node restarted from an older file, and it alone says durable."""
     restart_from_an_older_file(nodes[2])
 
     with pytest.raises(ConfigurationError, match=r"durable=False, and this client says durable=T"):
@@ -124,7 +124,7 @@ def test_one_client_that_vouches_for_the_nodes_ends_no_quarantine_for_the_others
 def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(
     opened, held, forget, name, monkeypatch
 ):
-    """It stood still since nobody had used them, and takes them for new and an hour old."""
+    """It has stalled since before their first use, and takes them for new and an hour old."""
     monkeypatch.setattr(quarantine, "age", lambda _nodes: 3600.0)
 
     forget()
@@ -136,7 +136,7 @@ def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(
 def test_who_counts_is_known_before_a_node_is_admitted_that_forgot(
     nodes, namespace, name, monkeypatch
 ):
-    """By the answers of the very round in which that one was found to have forgotten."""
+    """From the replies of the same round in which that node was found to have forgotten."""
     clock, known = Clock(), []
     backend = RedlockBackend(
         url=nodes.url,
@@ -150,7 +150,7 @@ def test_who_counts_is_known_before_a_node_is_admitted_that_forgot(
     asking.may_enrol()
     asking.ready(timeout=5.0, deadline=clock.now() + 30)
     for one in asking.nodes:
-        one.counts = False  # as it was when they were greeted, long ago
+        one.counts = False  # as it was at the handshake, long ago
 
     def age(of_nodes) -> float:
         known.append([one.counts for one in of_nodes])
@@ -193,7 +193,7 @@ def locks_on(node, locks):
 
 
 def test_a_clock_that_jumps_ends_no_quarantine(opened, held, nodes, name):
-    """Neither its own, nor that of one who tells since when it is there."""
+    """Neither its own clock, nor that of a node that reports how long it has been there."""
     restart_empty(nodes[2])
     assert opened().lock(name).try_acquire() is None
 
@@ -219,7 +219,7 @@ def test_forgotten_scripts_are_no_forgotten_locks(opened, nodes, name):
 def test_nodes_that_nobody_used_before_count_when_they_have_been_there_for_long(
     flavour, fleet, name, eventually
 ):
-    """Whoever held something on them did so before they were started."""
+    """Any lock on them was held before they were started."""
     options = {"namespace": f"unused-{name}", "node_timeout": 5.0, "request_timeout": 10.0}
     locks = flavour.locks(fleet.url, ttl=0.5, max_ttl=0.5, **options)
 
@@ -231,7 +231,7 @@ def test_nodes_that_nobody_used_before_count_when_they_have_been_there_for_long(
 
 
 def test_new_nodes_count_when_they_have_been_there_for_long_enough(flavour, fleet, name):
-    """A fleet that was started together grants nothing at first, and says so with the time left."""
+    """Nodes started together grant nothing at first, and the error says how much time is left."""
     fresh = f"fresh-{name}"
     for one in fleet:
         one.kill()

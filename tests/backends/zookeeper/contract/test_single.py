@@ -9,14 +9,14 @@ from servers.zookeeper import shared_server
 from lockfast import AsyncBackend, Backend
 from lockfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
 from lockfast.backends.zookeeper._sync.backend import ZooKeeperBackend
-from lockfast.challenge.servers.zookeeper import TICK
 from lockfast.runtime.clock import Clock
 from lockfast.testing import AsyncBackendContract, BackendContract
+from lockfast_challenge.servers.zookeeper import TICK_SECONDS
 
 
 class _Server:
     ttl = 0.5
-    late = 2 * TICK
+    late = 2 * TICK_SECONDS
 
     def set_up(self) -> None:
         self.url = shared_server().url

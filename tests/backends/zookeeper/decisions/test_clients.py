@@ -1,4 +1,4 @@
-"""`Locks.from_client(KazooClient)`: where it connects, with what it knows, and no more."""
+"""`Locks.from_client(KazooClient)`: only its address and its settings are used."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_options_are_refused(namespace: str) -> None:
 def test_an_idle_client_has_no_thread_and_opens_a_new_session(
     namespace: str, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr("lockfast.backends.sessions._sync.session.IDLE", 0.2)
-    monkeypatch.setattr("lockfast._sync.watchdog.IDLE", 0.2)
+    monkeypatch.setattr("lockfast.backends.sessions._sync.session.SESSION_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("lockfast.client._sync.watchdog.WATCHDOG_IDLE_SECONDS", 0.2)
     before = set(threading.enumerate())
 
     def added() -> set[threading.Thread]:
-        return set(threading.enumerate()) - before  # others may end meanwhile
+        return set(threading.enumerate()) - before  # other threads may end meanwhile
 
     with Locks(shared_server().url, namespace=namespace, ttl=3.0) as locks:
         first = locks.lock("door").acquire()

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockfast.backends.zookeeper.nodes import (
-    LAST,
-    LATE,
+    SEQUENCE_LAST,
+    SEQUENCE_LATE,
     component,
     in_line,
     is_doubtful,
@@ -49,7 +49,7 @@ def test_the_line_is_in_order_of_arrival_whatever_the_claims_are_called() -> Non
 
 
 def test_numbers_at_their_end_leave_the_order_in_doubt() -> None:
-    """The server gives the last one again and again, or negative ones, to who comes later."""
+    """The server gives later claims the last number again and again, or negative ones."""
     assert not is_doubtful(in_line(["a-1-0000000001", "b-1-2147483646"]))
     assert is_doubtful(in_line(["a-1-2147483647", "b-1-2147483646"]))
     assert is_doubtful(in_line(["a-1--2147483648", "b-1-0000000001"]))
@@ -57,8 +57,8 @@ def test_numbers_at_their_end_leave_the_order_in_doubt() -> None:
 
 def test_a_node_is_late_long_before_the_numbers_end() -> None:
     assert not node_of("a-1-0000000001").is_late
-    assert LATE < LAST - 2**27
-    assert node_of(f"a-1-{LATE:010d}").is_late
+    assert SEQUENCE_LATE < SEQUENCE_LAST - 2**27
+    assert node_of(f"a-1-{SEQUENCE_LATE:010d}").is_late
     assert node_of("a-1--2147483648").is_late
 
 

@@ -1,11 +1,11 @@
-"""What the doctor says of servers that a test has spoilt."""
+"""The doctor's findings on servers that a test has spoilt."""
 
 from __future__ import annotations
 
 import pytest
 from servers.zookeeper import shared_server
 
-from lockfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture

@@ -10,23 +10,23 @@ from kazoo.security import make_digest_acl
 from servers.zookeeper import shared_ensemble, shared_server
 
 from lockfast import BackendUnavailable, Finding
-from lockfast.challenge.eventually import NeverHappened, eventually
-from lockfast.challenge.servers.starting import free_ports
-from lockfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
+from lockfast_challenge.processes import NeverHappened, eventually
+from lockfast_challenge.servers.server import free_ports
+from lockfast_challenge.servers.zookeeper import SYNC_LIMIT, TICK_SECONDS, Ensemble, ZooKeeperServer
 
 ATTEMPTS = 8
 
 
 @pytest.fixture
 def ensemble() -> Iterator[Ensemble]:
-    """Three members, all well when the test begins, and again when its clients close."""
+    """Three members, all healthy when the test begins, and again when its clients close."""
     one = shared_ensemble().heal()
     yield one
     one.heal()
 
 
 def test_an_ensemble_that_is_well(flavour, ensemble, namespace):
-    """With credentials there is nothing to mend."""
+    """With credentials there is nothing to fix."""
     url = ensemble.url.replace("://", "://clerk:pw@")
     locks = flavour.locks(url, namespace=namespace, ttl=5)
     locks.lock("door").acquire().release()
@@ -76,7 +76,7 @@ def test_a_member_that_does_not_answer_is_named(finding, ensemble):
 
 
 def test_a_url_that_names_one_member_of_three_is_told(finding, ensemble):
-    """When that one is down, the program is too."""
+    """When that member is down, so is the program."""
     found = finding("ensemble", ensemble.followers()[0].url)
 
     assert found.level in ("note", "warning")
@@ -92,7 +92,7 @@ def test_a_ttl_that_is_granted_as_asked(finding):
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[ZooKeeperServer]:
-    """A server that grants from 2 to 3 s alone, and answers no word but `srvr`."""
+    """A server that grants only 2 to 3 s, and answers no four-letter word but `srvr`."""
     settings = {
         "minSessionTimeout": 2000,
         "maxSessionTimeout": 3000,
@@ -104,7 +104,7 @@ def strict() -> Iterator[ZooKeeperServer]:
 
 @pytest.mark.parametrize(("asked", "granted"), [(1.0, 2.0), (30.0, 3.0)], ids=["more", "less"])
 def test_a_ttl_that_is_granted_otherwise(flavour, strict, namespace, asked, granted):
-    """The lease says what was granted, and the doctor says both."""
+    """The lease shows the granted ttl, and the doctor reports both."""
     locks = flavour.locks(strict.url, namespace=namespace, ttl=asked)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -118,7 +118,7 @@ def test_a_ttl_that_is_granted_otherwise(flavour, strict, namespace, asked, gran
 
 
 def test_a_session_shorter_than_two_ticks(finding):
-    """An administrator may allow it, and then a heartbeat proves less than it should."""
+    """An administrator may allow it, and then a keep-alive proves less than it should."""
     with ZooKeeperServer(settings={"tickTime": 1000, "minSessionTimeout": 500}) as server:
         found = finding("session timeout", server.url, ttl=1)
 
@@ -131,9 +131,10 @@ def test_a_session_shorter_than_two_ticks(finding):
 
 
 def test_requests_that_pile_up(flavour, ensemble, namespace):
-    """The leader has nobody to agree with, and more and more to ask."""
+    """The leader has nobody to agree with, and ever more requests to agree on."""
     found: list[Finding] = []
-    # A leader gives up after a while: on a busy machine before so many pile up, or are told of.
+    # A leader gives up after a while: on a busy machine perhaps before enough requests pile up, or
+    # are reported.
     for _ in range(ATTEMPTS):
         leader = ensemble.heal().leader()
         locks = flavour.locks(leader.url, namespace=namespace, ttl=20)
@@ -157,7 +158,7 @@ def _piling_up(ensemble: Ensemble, namespace: str) -> Iterator[None]:
         try:
             for number in range(300):
                 client.create_async(f"/{namespace}-{number}")
-            piled, lately = "zk_outstanding_requests", SYNC_LIMIT * TICK
+            piled, lately = "zk_outstanding_requests", SYNC_LIMIT * TICK_SECONDS
             eventually(lambda: leader.figures().get(piled, 0) >= 300, within=lately)
             yield
         finally:
@@ -169,7 +170,7 @@ def test_a_server_that_keeps_up(finding):
     assert finding("outstanding requests").level == "ok"
 
 
-# -- who may ------------------------------------------------------------------------------------
+# -- access -------------------------------------------------------------------------------------
 
 
 def test_nodes_that_everybody_may_change(flavour, namespace, finding):
@@ -196,11 +197,11 @@ def test_a_namespace_made_by_hand_for_one_user(namespace, finding):
     assert finding("acl", url).level == "ok"
 
 
-# -- what may be asked --------------------------------------------------------------------------
+# -- four-letter words --------------------------------------------------------------------------
 
 
 def test_words_that_the_server_does_not_answer(finding, strict):
-    """By default a server knows `srvr` alone: what was not seen is said, and is no error."""
+    """By default a server answers only `srvr`: what could not be seen is a note, and no error."""
     found = finding("four-letter words", strict.url)
 
     assert found.level == "note"

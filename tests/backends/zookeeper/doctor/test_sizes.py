@@ -1,25 +1,25 @@
-"""How many members there are, and how many of them may fail; decided from what they say."""
+"""How many members there are, and how many of them may fail, decided from their replies."""
 
 from __future__ import annotations
 
 import pytest
 
-from lockfast.backends.zookeeper.findings import Facts, findings
-from lockfast.backends.zookeeper.four_letter_words import Member
+from lockfast.backends.zookeeper.diagnostics import EnsembleFacts, findings
+from lockfast.backends.zookeeper.four_letter_words import EnsembleMember
 from lockfast.model import Finding
 
 
 def ensemble_of(known: int, *, named: int, serving: int) -> Finding:
-    """Return the finding on so many members, of which the URL names some."""
+    """Return the finding on `known` members, of which the URL names `named`."""
     conf = "\n".join(f"server.{number}=host:2888:3888" for number in range(known))
     members = [
-        Member(
+        EnsembleMember(
             f"host{number}:2181",
             {"srvr": "Mode: follower" if number < serving else None, "conf": conf},
         )
         for number in range(named)
     ]
-    facts = Facts(where="here", root="/r", members=members, asked=5, granted=5, acl=())
+    facts = EnsembleFacts(where="here", root="/r", members=members, asked=5, granted=5, acl=())
     [found] = [one for one in findings(facts) if one.subject == "ensemble"]
     return found
 

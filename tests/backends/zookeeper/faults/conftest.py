@@ -1,4 +1,4 @@
-"""Real servers that are killed, frozen and cut from each other; clients on each of them."""
+"""Real servers that are killed, frozen and cut off from each other; clients on each of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 from servers.zookeeper import shared_ensemble, shared_server
 from servers.zookeeper_requests import ZooKeeperProxy
 
-from lockfast.challenge.servers.proxy import Proxy
-from lockfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
-from lockfast.challenge.servers.zookeeper_partitions import CuttableEnsemble
+from lockfast_challenge.servers.proxy import Proxy
+from lockfast_challenge.servers.zookeeper import Ensemble, PartitionableEnsemble, ZooKeeperServer
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def module_server() -> Iterator[ZooKeeperServer]:
 
 @pytest.fixture
 def own_server(module_server, outliving) -> Iterator[ZooKeeperServer]:
-    """A server that nobody else uses now: its figures are the test's own, and it may break."""
+    """A server that no other test uses now: its metrics are the test's own, and it may break."""
     if not module_server.is_running:
         module_server.start()
     yield module_server
@@ -44,21 +43,21 @@ def proxy(server, outliving) -> Iterator[Proxy]:
 
 @pytest.fixture
 def ensemble(outliving) -> Iterator[Ensemble]:
-    """Three members, all well when the test begins, and again when its clients close."""
+    """Three members, all healthy when the test begins, and again when its clients close."""
     one = shared_ensemble().heal()
     yield one
     one.heal()
 
 
 @pytest.fixture(scope="module")
-def module_members(request) -> Iterator[CuttableEnsemble]:
-    with CuttableEnsemble(settings={"syncLimit": request.module.SYNC_LIMIT}) as one:
+def module_members(request) -> Iterator[PartitionableEnsemble]:
+    with PartitionableEnsemble(settings={"syncLimit": request.module.SYNC_LIMIT}) as one:
         yield one
 
 
 @pytest.fixture
-def cuttable(module_members, outliving) -> Iterator[CuttableEnsemble]:
-    """Members that wait for each other as long as the file says; whole at both ends of a test."""
+def cuttable(module_members, outliving) -> Iterator[PartitionableEnsemble]:
+    """Members that wait for each other as long as the test file says; healed around each test."""
     yield module_members.heal()
     module_members.heal()
 

@@ -1,23 +1,23 @@
-"""The node of a name that nobody uses is deleted by the server, and nobody notices."""
+"""The server deletes the node of a name that nobody uses, and no client notices."""
 
 from __future__ import annotations
 
 import pytest
 
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")
 def tidy():
-    """A server that looks for names that nobody uses twenty times a second, not once a minute."""
+    """A server that looks for unused names twenty times a second, not once a minute."""
     quickly = "-Dznode.container.checkIntervalMs=50"
     with ZooKeeperServer(java=(quickly, "-Dznode.container.maxPerMinute=100000")) as one:
         yield one
 
 
 def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
-    """A lock for each order does not fill the store."""
+    """One lock per order does not fill the store."""
     locks = flavour.locks(tidy.url)
 
     locks.lock(name).acquire(timeout=20).release()
@@ -27,7 +27,7 @@ def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
 
 
 def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
-    """The server's own numbering of the claims begins again at 0; the tokens do not."""
+    """The server's own numbering of the claims restarts at 0; the tokens do not."""
     locks = flavour.locks(tidy.url)
     tokens = []
     with tidy.client() as client:
@@ -41,7 +41,7 @@ def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
 
 
 def test_a_node_deleted_while_we_come_is_made_again(flavour, tidy, name):
-    """A client that has seen the name's node before may be wrong by now."""
+    """A client may still rely on a node that it has seen before."""
     locks = flavour.locks(tidy.url)
     lock = locks.lock(name)
     tokens = []

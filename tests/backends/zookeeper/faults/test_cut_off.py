@@ -1,26 +1,26 @@
-"""A follower that is cut from its leader, while its clients still reach it."""
+"""A follower that is cut off from its leader, while its clients still reach it."""
 
 from __future__ import annotations
 
 import pytest
 
 from lockfast import BackendUnavailable, LeaseLost
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.zookeeper import TICK
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.zookeeper import TICK_SECONDS
 
 SYNC_LIMIT = 30
-SILENCE = SYNC_LIMIT * TICK
-"""So long does a follower wait for its leader, and serve its clients meanwhile."""
+SILENCE = SYNC_LIMIT * TICK_SECONDS
+"""Seconds that a follower waits for its leader; it serves its clients meanwhile."""
 
 TTL = 1.6
 SLACK = 1.0
-"""How much later than it must, a thing may be told on a busy machine."""
+"""Seconds by which a notification may be late on a busy machine."""
 
 
 def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes, cuttable):
-    """It goes on answering reads, while the leader has given the lock to somebody else.
+    """It goes on answering reads, while the leader has given the lock to another client.
 
-    The holder is told first, by what the leader no longer answers.
+    The holder is notified first, because the leader no longer answers.
     """
     follower, leader = cuttable.followers()[0], cuttable.leader()
     for one in scenes:
@@ -44,7 +44,7 @@ def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes,
 
 
 def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, cuttable):
-    """Its client comes again with a new session, and waits like anybody else."""
+    """Its client comes back with a new session, and waits like any other."""
     follower, leader = cuttable.followers()[0], cuttable.leader()
     for one in scenes:
         one.hold(follower.url, ttl=TTL)

@@ -1,4 +1,4 @@
-"""Requests that the server has done, and whose answers never came; or that come too late."""
+"""Requests that the server has done but whose replies never came, or that come too late."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from backends.zookeeper.sessions import session_of
 from servers.zookeeper_requests import GET_CHILDREN, SYNC, Request
 
 from lockfast import BackendUnavailable, OutcomeUnknown
-from lockfast.challenge.eventually import eventually
+from lockfast_challenge.processes import eventually
 
 TTL = 30.0
-"""Longer than any test: what is gone was not ended by its time."""
+"""A ttl longer than any test, in seconds: nothing ends by expiry."""
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def locks(flavour, proxy, diary):
 
 @pytest.fixture
 def deletion(name):
-    """The request that gives the name back."""
+    """Matches the request that releases the name."""
     return lambda request: request.deletes_a_claim_of(name)
 
 
@@ -37,7 +37,7 @@ def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
 
 
 def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, proxy, door):
-    """The claim may be under way by another member; unseen, it would be waited for in vain."""
+    """The claim may be under way at another member; unseen, it would be waited for endlessly."""
     seen: list[int] = []
     proxy.cut_reply_to(lambda request: bool(seen.append(request.opcode)))
     lost = proxy.cut_reply_to(Request.creates_a_claim)
@@ -46,13 +46,13 @@ def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, p
 
     assert lost.is_set()
     looks = [one for one in seen if one in (SYNC, GET_CHILDREN)]
-    # The first list went out with the create, and is seen unless the cut came in between.
+    # The first list request went out with the create, and is seen unless the cut came in between.
     assert looks[-3:] == [SYNC, GET_CHILDREN, GET_CHILDREN]
     assert looks[:-3] in ([], [GET_CHILDREN])
 
 
 def test_a_look_whose_answer_is_lost_is_repeated(locks, proxy, door):
-    """It changes nothing: nobody has to be told that its outcome is unknown."""
+    """It changes nothing, so no caller has to learn of an unknown outcome."""
     lease = locks.lock(door.name).acquire()
     lost = proxy.cut_reply_to(lambda request: request.opcode == GET_CHILDREN)
 
@@ -63,7 +63,7 @@ def test_a_look_whose_answer_is_lost_is_repeated(locks, proxy, door):
 
 
 def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
-    """The place is that of the first request, though its answer never came."""
+    """The place is that of the first request, although its reply never came."""
     first = door.elsewhere()
     lease = first.acquire()
     lost = proxy.cut_reply_to(Request.creates_a_claim)
@@ -84,7 +84,7 @@ def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
 
 
 def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
-    """The server has made the node each time; the caller is told, and the node goes."""
+    """The server has created the node each time; the caller gets an error, and the node goes."""
     locks.lock("warm").acquire(timeout=20).release()
     proxy.cut_reply_to(Request.creates_a_claim, times=99)
 
@@ -97,7 +97,7 @@ def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
 def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is_back(
     flavour, locks, proxy, door
 ):
-    """No ghost: the node would hold the name for as long as the client lives."""
+    """No ghost stays: the node would hold the name for as long as the client lives."""
     locks.lock("warm").acquire(timeout=20).release()
     flavour.give_up_after(0.5)
     lost = proxy.cut_reply_to(Request.creates_a_claim)
@@ -114,7 +114,7 @@ def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is
 
 
 def test_an_answer_lost_on_release_leaves_the_name_free(locks, proxy, deletion, door):
-    """Sent while trusted, so it is clean, whatever the repeat finds."""
+    """It was sent while trusted, so it succeeds, whatever the repeat finds."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     lost = proxy.cut_reply_to(deletion)
@@ -139,14 +139,14 @@ def test_a_lost_request_to_release_goes_on_in_the_background(flavour, locks, pro
     with pytest.raises(OutcomeUnknown):
         lease.release()
     assert held.is_set()
-    proxy.lose_what_is_held()
+    proxy.reset_and_let_through()
 
     following = door.elsewhere().acquire(timeout=20)
     assert following.token > lease.token
 
 
 def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy, deletion, door):
-    """Sent, not answered, and then nobody is there to be asked again: it may have been done."""
+    """It was sent, not answered, and cannot be repeated: it may have been done."""
     lease = locks.lock(door.name).acquire()
     flavour.give_up_after(1.0)
     proxy.refuse_after(deletion)
@@ -163,7 +163,7 @@ def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy
 def test_a_request_to_release_that_is_stuck_goes_by_another_connection(
     flavour, locks, proxy, deletion, door
 ):
-    """Clean, by the first call or by its repeat, and not when the connection comes unstuck."""
+    """It succeeds at the first call or at its repeat, and not only when the connection recovers."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)
@@ -196,7 +196,7 @@ def test_a_release_repeated_by_the_caller_is_clean(flavour, locks, proxy, deleti
 
 
 def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, door):
-    """Law 6: the request was held on its way until the caller had given up."""
+    """Law 6: the request was delayed until the caller had given up."""
     locks = flavour.locks(proxy.url, ttl=TTL)
     locks.lock("warm").acquire(timeout=20).release()
     flavour.give_up_after(0.3)
@@ -235,7 +235,7 @@ def test_a_connection_that_is_reset_costs_neither_lease_nor_place(
 
 
 def test_a_wake_up_that_nobody_heard_is_made_up_for(flavour, proxy, door):
-    """It was its turn while it was cut off: it looks again as soon as it is back."""
+    """Its turn came while it was cut off: it looks again as soon as it is back."""
     lock = door.elsewhere()
     lease = lock.acquire()
     cut_off = flavour.locks(proxy.url, ttl=TTL).lock(door.name)
@@ -250,7 +250,7 @@ def test_a_wake_up_that_nobody_heard_is_made_up_for(flavour, proxy, door):
 
 
 def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, door, diary):
-    """Long before a heartbeat is due, and long before the ttl is over."""
+    """Long before a keep-alive is due, and long before the ttl is over."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
 
@@ -265,7 +265,7 @@ def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, 
 
 
 def test_who_has_waited_longer_than_a_ttl_outlives_a_short_outage(scenes, server, proxy):
-    """The session has kept its place all the while, though it was asked for nothing."""
+    """The session has kept its place all the while, although nothing was requested of it."""
     ttl = 3.0
     for one in scenes:
         one.hold(server.url, ttl=TTL)

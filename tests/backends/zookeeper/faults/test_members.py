@@ -7,17 +7,17 @@ from fault_scene import Scene
 from quorum_faults import SLACK, QuorumFaults
 
 from lockfast import LeaseLost, StaleToken
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.zookeeper import SYNC_LIMIT, TICK_SECONDS, Ensemble, ZooKeeperServer
 
 ELECTION = 10.0
-"""A new leader is elected and followed within this time, on a busy machine too."""
+"""Time to elect and follow a new leader, in seconds, on a busy machine too."""
 
-SILENCE = SYNC_LIMIT * TICK
-"""So long do members wait for one that says nothing."""
+SILENCE = SYNC_LIMIT * TICK_SECONDS
+"""Seconds that members wait for one that is silent."""
 
 LONG = 120.0
-"""A third of this ttl is always left, and outlasts an election."""
+"""A ttl in seconds; the third of it that is always left outlasts an election."""
 
 
 class TestQuorum(QuorumFaults):
@@ -27,7 +27,7 @@ class TestQuorum(QuorumFaults):
 
 
 def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble):
-    """Longer than the others wait for it and elect another: held as before."""
+    """It is frozen until the others have elected another leader: the leases are held as before."""
     leader = ensemble.leader()
     for one in scenes:
         one.hold(ensemble.url, ttl=5 * SILENCE)
@@ -36,7 +36,7 @@ def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble
     leader.pause()
     eventually(lambda: _leads_instead(ensemble, leader), what="another leads")
     for one in scenes:
-        one.diary.until_renewed()  # whoever was connected to it has found another
+        one.diary.until_renewed()  # clients that were connected to it have found another
 
     assert all(one.is_passed_on() for one in scenes)
 
@@ -44,7 +44,7 @@ def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble
 def test_a_leader_that_is_frozen_ends_a_short_lease_before_anybody_else_gets_in(
     scenes, ensemble, guarded
 ):
-    """Nobody renews meanwhile: the holder is told by its own clock, and only then is it free."""
+    """Nobody renews meanwhile: the holder's own clock ends its lease before the lock is free."""
     ttl = 0.75 * SILENCE
     leader = ensemble.leader()
     others = _url_without(ensemble, leader)
@@ -90,7 +90,7 @@ def test_a_holder_and_the_leader_killed_together_cost_a_ttl_and_an_election(
 
 
 def test_one_member_is_enough_to_find_the_others(scenes, ensemble):
-    """A URL whose first member is dead is good as long as a quorum stands."""
+    """A URL whose first member is dead works as long as there is a quorum."""
     dead = ensemble.followers()[0]
     dead.kill()
 
@@ -101,7 +101,7 @@ def test_one_member_is_enough_to_find_the_others(scenes, ensemble):
 
 
 def test_a_member_that_accepts_and_says_nothing_is_passed_over(scenes, ensemble):
-    """Frozen, its port is still open: a new client tries the next one in time."""
+    """A frozen member's port is still open: a new client tries the next one in time."""
     frozen = ensemble.followers()[0]
     frozen.pause()
 
@@ -112,7 +112,7 @@ def test_a_member_that_accepts_and_says_nothing_is_passed_over(scenes, ensemble)
 
 
 def test_a_member_that_falls_silent_is_left_long_before_the_ttl_is_over(scenes, ensemble):
-    """Frozen, it closes nothing. A heartbeat waits two seconds for it, and not a third of a ttl."""
+    """Frozen, it closes nothing. A keep-alive waits two seconds for it, not a third of a ttl."""
     ttl = 24.0
     silent = ensemble.followers()[0]
     for one in scenes:
@@ -124,7 +124,8 @@ def test_a_member_that_falls_silent_is_left_long_before_the_ttl_is_over(scenes, 
         eventually(lambda one=one: _renewed_after(one, frozen_at), what="it is renewed")
         told_at = _renewed_after(one, frozen_at)[0]
 
-        # Due within one third, and confirmed by another member long before the next is over.
+        # Due within one third of the ttl, and confirmed by another member long before the next is
+        # over.
         assert told_at < frozen_at + 0.6 * ttl
         assert one.diary.count("Lost") == 0
 

@@ -1,4 +1,4 @@
-"""An ACL that is changed for a moment while something ends: it ends when it is allowed again."""
+"""An ACL that is changed briefly while something ends: it ends when it is allowed again."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from both_flavours import number_waiting
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from lockfast import ConfigurationError, NotAcquired
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 60.0
-"""Longer than any test: what is gone was not ended by its time."""
+"""A ttl longer than any test, in seconds: nothing ends by expiry."""
 
 PATIENCE = 20.0
 
 
 @contextmanager
 def _nobody_deletes(server: ZooKeeperServer, name: str) -> Iterator[None]:
-    """Let nobody but an operator delete what is below a name."""
+    """Let nobody but an operator delete the nodes below a name."""
     with server.client() as client:
         client.add_auth("digest", "operator:sesame")
         readable = make_acl("world", "anyone", read=True)
@@ -39,7 +39,7 @@ def locks(flavour, server):
 def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_it_is_allowed(
     flavour, server, locks, door
 ):
-    """It would hold one day, for nobody, and keep all others out."""
+    """It would be admitted one day, for nobody, and keep all others out."""
     held = door.elsewhere(ttl=TTL, request_timeout=PATIENCE).acquire(timeout=PATIENCE)
     given_up = threading.Event()
     waiting = flavour.start(locks.lock(door.name).acquire, timeout=TTL, cancel=given_up)

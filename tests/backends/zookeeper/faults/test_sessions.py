@@ -1,4 +1,4 @@
-"""Sessions that end: by the server's word, by a client that is killed or frozen, by silence."""
+"""Sessions that end: by the server's decision, by a killed or frozen client, by silence."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pytest
 from backends.zookeeper.sessions import end_session, session_of, sessions_of
 
 from lockfast import LeaseLost, OutcomeUnknown, StaleToken
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.zookeeper import TICK
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.zookeeper import TICK_SECONDS
 
 SLACK = 1.0
-"""How much later than it must, a thing may be told on a busy machine."""
+"""Seconds by which a notification may be late on a busy machine."""
 
 LONG = 30.0
-"""Longer than any test: what is gone was not ended by its time."""
+"""A ttl longer than any test, in seconds: nothing ends by expiry."""
 
 
 def test_a_session_that_the_server_ended_ends_its_leases_at_once(flavour, server, guarded, door):
-    """The holder is told as soon as the server says so, long before the ttl is over."""
+    """The holder is notified as soon as the server ends it, long before the ttl is over."""
     locks = flavour.locks(server.url, ttl=LONG)
     lock = locks.lock(door.name)
     lease = lock.acquire()
@@ -66,7 +66,7 @@ def test_a_look_that_meets_the_end_of_the_session_is_repeated(flavour, server, d
 
 
 def test_a_client_that_looks_before_it_locks_has_one_session(flavour, server, door):
-    """With the ttl that it was given: a second one would end under whoever looks meanwhile."""
+    """The look uses the client's ttl: a second session would end the first while others look."""
     opened = "zk_connection_request_count"
     before = server.figures()[opened]
     locks = flavour.locks(server.url, ttl=12.5)
@@ -79,7 +79,7 @@ def test_a_client_that_looks_before_it_locks_has_one_session(flavour, server, do
 
 
 def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
-    """Its place is gone with the session; within a moment it stands in line once more."""
+    """Its place is gone with the session; a moment later it is in line again."""
     holder = door.elsewhere(ttl=LONG)
     lease = holder.acquire()
     holding = session_of(server, door.name)
@@ -98,7 +98,7 @@ def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
 
 
 def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
-    """Law 9: its session runs out, and whoever waits is let in."""
+    """Law 9: its session expires, and the waiter is let in."""
     ttl = 1.6
     holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
@@ -111,7 +111,7 @@ def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
 
     for one, token in zip(scenes, tokens, strict=True):
         successor, granted_at = one.waiter.result(20)
-        assert granted_at - killed_at < ttl + TICK + SLACK
+        assert granted_at - killed_at < ttl + TICK_SECONDS + SLACK
         assert successor.token > token
 
 
@@ -135,12 +135,12 @@ def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, se
 
     for one in scenes:
         successor, granted_at = one.waiter.result(20)
-        assert granted_at - killed_at < ttl + TICK + SLACK
+        assert granted_at - killed_at < ttl + TICK_SECONDS + SLACK
         assert successor.token > one.lease.token
 
 
 def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, puppet, guarded):
-    """Law 7 and 9: the next one runs after the ttl, and the late write is refused."""
+    """Laws 7 and 9: the next client holds after the ttl, and the late write is refused."""
     ttl = 1.6
     holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
@@ -166,16 +166,16 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, pu
         with pytest.raises(StaleToken):
             guarded.write(one.name, token)
     for successor, granted_at in successors:
-        assert granted_at - frozen_at < ttl + TICK + SLACK
+        assert granted_at - frozen_at < ttl + TICK_SECONDS + SLACK
         successor.check()
         successor.release()
     for one, holder, (successor, _) in zip(scenes, holders, successors, strict=True):
-        # Its session is over, and it has a new one without being told to.
+        # Its session is over, and it opens a new one by itself.
         assert holder.ask("acquire", one.name, timeout=20) > successor.token
 
 
 def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
-    """Sessions stand in its log: the lease is renewed again, and the line is as it was."""
+    """Sessions are in its log: the lease is renewed again, and the line is as it was."""
     for one in scenes:
         one.hold(own_server.url, ttl=LONG)
         one.wait_behind(own_server.url, ttl=LONG)
@@ -189,7 +189,7 @@ def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
 
 
 def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(scenes, own_server):
-    """The holder is at risk, then told by its own clock; what was asked meanwhile is undone."""
+    """The holder is at risk, then loses by its own clock; requests made meanwhile are undone."""
     ttl = 2.0
     others = []
     for one in scenes:
@@ -223,7 +223,7 @@ def _is_free(watcher, name: str) -> bool:
 
 
 def test_a_short_freeze_of_the_server_costs_nothing(scenes, own_server):
-    """Shorter than the ttl: renewed when it runs again, and those in line keep their places."""
+    """Shorter than the ttl: leases are renewed when it runs again; waiters keep their places."""
     for one in scenes:
         one.hold(own_server.url, ttl=6.0)
         one.wait_behind(own_server.url, ttl=6.0)

@@ -1,4 +1,4 @@
-"""Names at which two thousand million claims have been: the server's sequence comes to its end."""
+"""Names that have had two thousand million claims: the server's sequence comes to its end."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from backends.zookeeper.worn_names import server_with
 
 from lockfast.backends.zookeeper import nodes
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 NAME = "worn"
 CLIENTS = 4
@@ -16,7 +16,7 @@ TURNS = 12
 
 @pytest.fixture
 def server_at(outliving):
-    """Start a server at which the next claim on the name has a certain sequence."""
+    """Start a server at which the next claim on the name gets this sequence."""
 
     def start(sequence: int) -> ZooKeeperServer:
         return outliving.enter_context(server_with(NAME, sequence=sequence))
@@ -25,7 +25,7 @@ def server_at(outliving):
 
 
 def _take_turns(flavour, url: str) -> list[tuple[int, list[bool]]]:
-    """Let several clients contend, and return for each grant its token and who else was inside."""
+    """Let several clients contend; return each grant's token and who else was inside."""
     course: list[tuple[int, list[bool]]] = []
     inside: list[int] = []
 
@@ -49,9 +49,11 @@ def _sequences(server: ZooKeeperServer) -> list[int]:
         return [one.sequence for one in nodes.in_line(client.get_children(f"/lockfast/{NAME}"))]
 
 
-@pytest.mark.parametrize("sequence", [nodes.LATE - 5, 2**31 - 5], ids=["late", "at the end"])
+@pytest.mark.parametrize(
+    "sequence", [nodes.SEQUENCE_LATE - 5, 2**31 - 5], ids=["late", "at the end"]
+)
 def test_a_worn_name_is_made_anew_under_those_who_want_it(flavour, server_at, sequence):
-    """In the middle of it: one at a time as always, and the tokens go on growing."""
+    """It happens during use: one at a time as always, and the tokens go on growing."""
     server = server_at(sequence)
 
     course = _take_turns(flavour, server.url)
@@ -66,8 +68,8 @@ def test_a_worn_name_is_made_anew_under_those_who_want_it(flavour, server_at, se
 
 
 def test_numbers_that_repeat_do_not_change_who_came_first(flavour, server_at, monkeypatch):
-    """The server gives 2147483647 again and again: then the order is that of the transactions."""
-    monkeypatch.setattr(nodes, "LATE", 2**31)
+    """The server gives 2147483647 again and again: then the transactions decide the order."""
+    monkeypatch.setattr(nodes, "SEQUENCE_LATE", 2**31)
     server = server_at(2**31 - 2)
     opened = [flavour.locks(server.url, ttl=20) for _ in range(6)]
     lease = opened[0].lock(NAME).acquire()

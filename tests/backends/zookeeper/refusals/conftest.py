@@ -1,4 +1,4 @@
-"""Servers that refuse, and a way to hear both flavours say so."""
+"""Servers that refuse, and the errors of both flavours."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from refusals import Refusals
 
 @pytest.fixture
 def refusal(caplog) -> Iterator[Refusals]:
-    """Return the error of an acquire, after a look at all that was said; of both flavours."""
+    """Return the error of an acquire in both flavours, after checking all that was printed."""
     with each_flavour() as flavours:
-        # Who is refused by an answer gets more.
+        # Tests whose server replies with a refusal allow more time.
         yield Refusals(flavours, caplog, within=0.4)
 
 
@@ -26,7 +26,7 @@ def scheme() -> str:
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory) -> tuple[Path, Path]:
-    """A key with its certificate, and the certificate alone, signed by itself."""
+    """A key with its certificate, and the certificate alone; it is self-signed."""
     directory = tmp_path_factory.mktemp("tls")
     key, certificate = directory / "key.pem", directory / "certificate.pem"
     subprocess.run(

@@ -11,14 +11,14 @@ import pytest
 from servers.zookeeper import shared_server
 
 from lockfast import BackendUnavailable, ConfigurationError
-from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.starting import free_ports
-from lockfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.server import free_ports
+from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")
 def secure(certificate):
-    """The address of a server that speaks TLS there."""
+    """The address at which a server speaks TLS."""
     with _server(certificate, clients="none") as address:
         yield address
 
@@ -36,7 +36,7 @@ def _server(certificate, *, clients: str) -> Iterator[str]:
         "ssl.clientAuth": clients,
     }
     with ZooKeeperServer(settings=settings):
-        # A Java that does it for the first time is slow, and how slow is not on trial.
+        # Java is slow the first time, and how slow is not under test.
         eventually(lambda: _shakes_hands(port, key), what="it speaks TLS")
         yield f"zookeeper://127.0.0.1:{port}"
 
@@ -93,7 +93,7 @@ def test_a_file_of_certificates_that_is_not_there(refusal, secure, tmp_path):
 
 @pytest.fixture(scope="module")
 def mutual(certificate):
-    """The address of a server that wants a certificate of its clients, and knows ours."""
+    """The address of a server that demands a client certificate, and trusts ours."""
     with _server(certificate, clients="need") as address:
         yield address
 
@@ -115,6 +115,6 @@ def test_a_certificate_without_its_key(refusal, mutual, certificate):
 
 
 def test_a_key_without_its_certificate(flavour, certificate):
-    """Refused before anything is asked."""
+    """It is refused before anything is sent."""
     with pytest.raises(ConfigurationError, match="certfile"):
         flavour.locks("zookeeper://127.0.0.1:1", use_ssl=True, keyfile=str(certificate[0]))

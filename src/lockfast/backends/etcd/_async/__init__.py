@@ -1,1 +1,1 @@
-"""The verbs on etcd, and the way to its members: asyncio flavour."""
+"""The etcd backend, and its transport to the cluster's members: asyncio flavour."""

@@ -1,47 +1,50 @@
-"""The way to a cluster: one member after the other, as somebody we know where it asks for that.
+"""The transport to a cluster: one member at a time, logged in where the cluster requires it.
 
-It stays with a member for as long as that answers, over all sessions of a client. Whatever is lost
-on the way to it, the next request goes to the next one.
+It stays with a member for as long as that member answers, across all sessions of a client. When a
+connection to the member is lost, the next request goes to the next member.
 
-While connecting, any error of one member means "ask the next", also one that somebody has to set
-right: a certificate that is not trusted, a proxy that answers in HTTP/1.1, silence. It is raised
-when no member is left.
+While connecting, any error of one member means "try the next", even an error that somebody has to
+fix, such as an untrusted certificate or a proxy that answers in HTTP/1.1. The error is raised when
+no member is left.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
-from lockfast._async.single_flight import LAST_WORD, AsyncSingleFlight
-from lockfast.backends.etcd import refusals, requests
-from lockfast.backends.etcd.addresses import Preference
-from lockfast.backends.etcd.connection import tls
-from lockfast.backends.etcd.connection.aio import Channel
-from lockfast.backends.etcd.http2.calls import Refusal
-from lockfast.backends.etcd.protobuf import Unreadable
-from lockfast.backends.etcd.replies import reply
-from lockfast.backends.etcd.watching.aio import Watching
+from lockfast.backends._async.single_flight import FLIGHT_GRACE_SECONDS, AsyncSingleFlight
+from lockfast.backends.etcd import errors, requests, transactions
+from lockfast.backends.etcd.address import Preference
+from lockfast.backends.etcd.connection_aio import MemberTransport, WatchStream
+from lockfast.backends.etcd.diagnostics import ClusterFacts, findings
+from lockfast.backends.etcd.http2.grpc import GrpcError
+from lockfast.backends.etcd.protobuf import UnreadableMessage
+from lockfast.backends.etcd.replies import checked_reply
+from lockfast.backends.network import tls
 from lockfast.errors import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
 from lockfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from lockfast.backends.etcd.addresses import Address
+    from lockfast.backends.etcd.address import Address
+    from lockfast.backends.etcd.replies import State
     from lockfast.backends.etcd.requests import Request
+    from lockfast.model import Finding
     from lockfast.runtime.clock import Clock
 
 A = TypeVar("A")
 T = TypeVar("T")
 
-LOGINS = 2
-"""So often a token is asked for anew before a request is given up."""
+LOGINS_MAX = 2
+"""Maximum number of times that a new token is requested before a request is given up."""
 
 
 class AsyncMembers:
-    """The way to a cluster."""
+    """The transport to a cluster."""
 
     def __init__(
         self, address: Address, *, clock: Clock, preference: Preference | None = None
@@ -50,38 +53,45 @@ class AsyncMembers:
         self._address = address
         self._clock = clock
         self._state = runtime.StateLock()
-        context = tls.context(address.tls, where=self.where) if address.is_secure else None
+        context = (
+            tls.tls_context_of_files(address.tls, where=self.where) if address.is_secure else None
+        )
         self._channels = [
-            Channel(one, where=self.where, tls=context, clock=clock, lost=self._move_on)
+            MemberTransport(one, where=self.where, tls=context, clock=clock, lost=self._move_on)
             for one in address.endpoints
         ]
         self._preference = preference or Preference()
         self._at = self._preference.number
-        # Weakly: one that an interrupt took from whoever opened it is closed when it is dropped.
-        self._streams = WeakKeyDictionary[Watching, Channel]()
+        # The references are weak so that a stream which an interrupt took from its opener is closed
+        # when it is dropped.
+        self._streams = WeakKeyDictionary[WatchStream, MemberTransport]()
         self._is_closed = False
         self._token = b""
         self._logging_in = AsyncSingleFlight[None](clock)
 
-    # -- asking ------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------
 
-    async def ask(self, request: Request[A], *, deadline: float) -> A | Refusal:
-        """Return the answer, which may be a refusal.
+    async def ask(self, request: Request[A], *, deadline: float) -> A | GrpcError:
+        """Return the reply, which may be a refusal.
 
-        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no answer came.
+        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
         """
         data = await self._asked(request, deadline)
-        return data if isinstance(data, Refusal) else self._read(request, data)
+        return data if isinstance(data, GrpcError) else self._read(request, data)
 
     def _read(self, request: Request[A], data: bytes) -> A:
         try:
-            return reply(request, data)
-        except Unreadable as error:
-            self.hang_up()  # the rule of `wires/parsing.py`: that connection is not used again
+            return checked_reply(request, data)
+        except UnreadableMessage as error:
+            # The rule of `network/codec.py`: a connection with an unreadable reply is not used
+            # again.
+            self.hang_up()
             raise BackendMisbehaved(f"{self.where} answers what cannot be read: {error}") from error
 
-    async def ask_member(self, number: int, request: Request[A], *, deadline: float) -> A | Refusal:
-        """Return the answer of one certain member, in the order of the address."""
+    async def ask_member(
+        self, number: int, request: Request[A], *, deadline: float
+    ) -> A | GrpcError:
+        """Return the reply of one particular member, numbered as in the address."""
         self._check_open()
         data = await self._channels[number].ask(
             request.path,
@@ -90,30 +100,32 @@ class AsyncMembers:
             deadline=deadline,
             connect_by=self._share(deadline, len(self._channels)),
         )
-        return data if isinstance(data, Refusal) else self._read(request, data)
+        return data if isinstance(data, GrpcError) else self._read(request, data)
 
-    async def _asked(self, request: Request[A], deadline: float) -> bytes | Refusal:
-        for is_last in (*(False,) * LOGINS, True):
+    async def _asked(self, request: Request[A], deadline: float) -> bytes | GrpcError:
+        for is_last in (*(False,) * LOGINS_MAX, True):
             token = await self._logged_in(deadline)
             data = await self._anywhere(request, token, deadline)
-            is_stale = isinstance(data, Refusal) and refusals.is_stale_token(data.text)
+            is_stale = isinstance(data, GrpcError) and errors.is_stale_token(data.text)
             if is_last or not is_stale:
                 return data
-            self.distrust(token)
+            self.discard_token(token)
         raise AssertionError("unreachable")
 
     async def _anywhere(
         self, request: Request[A], token: bytes, deadline: float
-    ) -> bytes | Refusal:
-        return await self._at_one(
+    ) -> bytes | GrpcError:
+        return await self._at_any_member(
             lambda channel, connect_by: channel.ask(
                 request.path, request.body, token=token, deadline=deadline, connect_by=connect_by
             ),
             deadline,
         )
 
-    async def _at_one(self, ask: Callable[[Channel, float], Awaitable[T]], deadline: float) -> T:
-        """Ask a member, and where nothing could be done there another, each once."""
+    async def _at_any_member(
+        self, ask: Callable[[MemberTransport, float], Awaitable[T]], deadline: float
+    ) -> T:
+        """Send a request to one member after the other, each once, until one can process it."""
         failures: list[LockError] = []
         for left in range(len(self._channels), 0, -1):
             self._check_open()
@@ -125,42 +137,44 @@ class AsyncMembers:
             except LockError as error:
                 failures.append(error)
                 if self._clock.now() >= deadline:
-                    break  # for lack of time, perhaps: it says nothing of the member
-                # Here too, and not only where the connection was lost: whoever waits for an
-                # attempt that others began may be late before it is given up.
+                    # The failure may be due to lack of time, so it says nothing about the member.
+                    break
+                # Move on here too, and not only where the connection was lost. A caller that waits
+                # for an attempt which others began may run out of time before that attempt is given
+                # up.
                 self._move_on(channel)
                 continue
-            if not (isinstance(answer, Refusal) and refusals.is_out_of_service(answer)):
+            if not (isinstance(answer, GrpcError) and errors.is_out_of_service(answer)):
                 self._preference.has_answered = True
                 return answer
             self._move_on(channel)
             if left == 1:
                 return answer
-        failure = refusals.none_left(failures, has_answered=self._preference.has_answered)
+        failure = errors.none_left(failures, has_answered=self._preference.has_answered)
         raise failure from failure.__cause__
 
     def _check_open(self) -> None:
-        # Whoever comes late would connect again, and nobody would ever close that.
+        # A late caller would connect again, and nobody would ever close that connection.
         if self._is_closed:
             raise BackendUnavailable(f"{self.where}: the way to it was closed")
 
     def _share(self, deadline: float, members: int) -> float:
-        """Return until when one of so many may be connected to, so that there is time for all."""
+        """Return the deadline for connecting to one of `members`, each with an equal share."""
         now = self._clock.now()
         return now + (deadline - now) / members
 
     def hang_up(self) -> None:
-        """Ask another member from now on: this one does not answer."""
+        """Use another member from now on, because this one does not answer."""
         channel = self._channels[self._at]
         self._move_on(channel)
         channel.leave()
         self._leave_streams(channel)
 
     def pass_by(self) -> None:
-        """Ask another member from now on; what this one was asked it may still answer."""
+        """Use another member from now on; this one may still answer its pending requests."""
         self._move_on(self._channels[self._at])
 
-    def _move_on(self, channel: Channel) -> None:
+    def _move_on(self, channel: MemberTransport) -> None:
         with self._state:
             if self._channels[self._at] is channel:
                 self._at = self._preference.number = (self._at + 1) % len(self._channels)
@@ -168,76 +182,136 @@ class AsyncMembers:
         if is_left:
             self._leave_streams(channel)
 
-    def _leave_streams(self, channel: Channel) -> None:
-        # Whoever does not answer tells nothing either, and may never say so.
+    def _leave_streams(self, channel: MemberTransport) -> None:
+        # A member that does not answer sends no events either, and may never end its streams.
         with self._state:
             streams = [stream for stream, at in self._streams.items() if at is channel]
         for stream in streams:
             stream.leave()
 
-    # -- who we are --------------------------------------------------------------------
+    # -- authentication ----------------------------------------------------------------
 
-    def distrust(self, token: bytes | None = None) -> None:
-        """Ask for another token before the next request, if it is still this one."""
+    def discard_token(self, token: bytes | None = None) -> None:
+        """Request another token before the next request, if this one is still in use."""
         with self._state:
             if token in (None, self._token):
                 self._token = b""
 
     async def _logged_in(self, deadline: float) -> bytes:
         while self._address.user and not self._token:
-            flight = await self._logging_in.fly(
-                partial(self._log_in, deadline), deadline=deadline + LAST_WORD
+            flight = await self._logging_in.run_shared(
+                partial(self._log_in, deadline), deadline=deadline + FLIGHT_GRACE_SECONDS
             )
             if flight.is_known:
                 flight.result()
-            elif flight.is_cut_off or self._clock.now() >= deadline:
+            elif flight.is_stopped or self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.where}: there was no time left to log in")
         return self._token
 
     async def _log_in(self, deadline: float) -> None:
         request = requests.log_in(self._address.user, self._address.password)
         data = await self._anywhere(request, b"", deadline)
-        if isinstance(data, Refusal):
-            raise refusals.refused(data, where=self.where)
+        if isinstance(data, GrpcError):
+            raise errors.refused(data, where=self.where)
         self._token = self._read(request, data).token.encode()
 
     # -- watching ----------------------------------------------------------------------
 
-    async def watch(self, hear: Callable[[bytes], None], *, deadline: float) -> Watching:
-        """Return a stream for watches, at the member that is asked just now.
+    async def watch(self, hear: Callable[[bytes], None], *, deadline: float) -> WatchStream:
+        """Return a stream for watches, at the member that is in use now.
 
-        What comes on it is told as it is: `answers.Watched`, packed.
+        The stream passes its messages, which are packed `replies.Watched`, to `hear` as they come.
         """
         token = await self._logged_in(deadline)
 
-        async def begin(channel: Channel, connect_by: float) -> Watching:
-            stream = await channel.watch(requests.WATCH, hear, token=token, connect_by=connect_by)
+        async def begin(channel: MemberTransport, connect_by: float) -> WatchStream:
+            stream = await channel.watch(
+                requests.WATCH_METHOD, hear, token=token, connect_by=connect_by
+            )
             with self._state:
                 self._streams[stream] = channel
             if self._is_closed or self._channels[self._at] is not channel:
-                stream.leave()  # it was left in the meantime, and nobody has told the stream
+                # The client moved on to another member before the stream was listed.
+                stream.leave()
             return stream
 
-        return await self._at_one(begin, deadline)
+        return await self._at_any_member(begin, deadline)
 
-    def unwatched(self, stream: Watching) -> None:
-        """Know that a stream is over, and of its member what its end says."""
+    def stream_ended(self, stream: WatchStream) -> None:
+        """Record that a stream has ended; its end may show that its member is out of service."""
         with self._state:
             channel = self._streams.pop(stream, None)
         end = stream.end
-        if channel is not None and isinstance(end, Refusal) and refusals.is_out_of_service(end):
+        if channel is not None and isinstance(end, GrpcError) and errors.is_out_of_service(end):
             self._move_on(channel)
 
     # -- closing -----------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close every connection, and let nobody make another."""
+        """Close every connection, and prevent new ones."""
         self._is_closed = True
-        await runtime.each_in_turn(self._logging_in.end, *(one.close for one in self._channels))
+        await runtime.run_all_steps(self._logging_in.end, *(one.close for one in self._channels))
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's connections without a word."""
+        """Abandon the parent's connections, without sending anything."""
         self._state, self._streams = runtime.StateLock(), WeakKeyDictionary()
         self._logging_in.after_fork_in_child()
         for one in self._channels:
             one.after_fork_in_child()
+
+
+# What this etcd deployment can guarantee, according to its members.
+
+STATUS_REQUESTS = 4
+"""Number of times that each address is asked which member answers there."""
+
+
+async def diagnosed(
+    address: Address, *, asked: float, granted: float | None, seconds: float, clock: Clock
+) -> Sequence[Finding]:
+    """Return the findings; `granted` is the ttl of a session, if there is one."""
+    members = AsyncMembers(address, clock=clock)
+    try:
+        return await _asked(members, address, asked, granted, clock.now() + seconds)
+    finally:
+        await members.close()
+
+
+async def _asked(
+    members: AsyncMembers, address: Address, asked: float, granted: float | None, deadline: float
+) -> Sequence[Finding]:
+    told = [await _states(members, one, deadline) for one in range(len(address.endpoints))]
+    known = await members.ask(requests.members(), deadline=deadline)
+    alarms = await members.ask(requests.alarms(), deadline=deadline)
+    shortest = await members.ask(requests.grant(1), deadline=deadline)
+    if not isinstance(shortest, GrpcError):
+        await members.ask(requests.revoke(shortest.lease), deadline=deadline)
+    rights = await members.ask(transactions.nothing(address.root), deadline=deadline)
+    return findings(
+        ClusterFacts(
+            where=address.where,
+            states=[one[0] if one else None for one in told],
+            shared=sum(len({state.header.member for state in one}) > 1 for one in told),
+            members=None if isinstance(known, GrpcError) else known.members,
+            alarms=None if isinstance(alarms, GrpcError) else alarms.alarms,
+            shortest=None if isinstance(shortest, GrpcError) else shortest.ttl,
+            asked=asked,
+            granted=granted,
+            user=address.user,
+            is_secure=address.is_secure,
+            root=address.root.decode(),
+            is_permitted=not (isinstance(rights, GrpcError) and errors.is_forbidden(rights)),
+        )
+    )
+
+
+async def _states(members: AsyncMembers, number: int, deadline: float) -> list[State]:
+    """Return the states that one address reports; several requests expose a load balancer."""
+    told: list[State] = []
+    with suppress(LockError):
+        while len(told) < STATUS_REQUESTS:
+            state = await members.ask_member(number, requests.state(), deadline=deadline)
+            if isinstance(state, GrpcError):
+                break
+            told.append(state)
+    return told

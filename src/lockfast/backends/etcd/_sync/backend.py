@@ -1,17 +1,17 @@
 # Generated from src/lockfast/backends/etcd/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Locks in etcd: what it is able to, how it is found, and its wire."""
+"""Locks in etcd: the backend's capabilities, its address, and its transport."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lockfast.backends.etcd import addresses
-from lockfast.backends.etcd._sync.wire import EtcdWire
-from lockfast.backends.etcd.orphans import Orphans
+from lockfast.backends.etcd import address
+from lockfast.backends.etcd._sync.transport import EtcdTransport
+from lockfast.backends.etcd.line import Orphans
 from lockfast.backends.sessions._sync.backend import SessionsBackend
-from lockfast.backends.sessions._sync.inspecting import Inspecting
+from lockfast.backends.sessions._sync.recipe import Inspector
 from lockfast.backends.sessions._sync.session import Session
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import LeaseLost
@@ -40,7 +40,7 @@ class EtcdBackend(SessionsBackend):
         proves_at_once=True,
     )
     min_ttl = 1.0
-    options = addresses.OPTIONS
+    options = address.OPTIONS
 
     def __init__(
         self,
@@ -52,13 +52,16 @@ class EtcdBackend(SessionsBackend):
         **options: object,
     ) -> None:
         checked_namespace(namespace)
-        self._address = addresses.of_url(url, where=location, namespace=namespace, options=options)
+        self._address = address.of_url(url, where=location, namespace=namespace, options=options)
         self._orphans = Orphans()
-        self._preference = addresses.Preference()
+        self._preference = address.Preference()
         self._set_up(location=self._address.where, clock=clock)
 
     def guard(self, grant: Grant) -> RevisionGuard:
-        """See the protocol: the claim goes before anybody else can hold, and with the lease."""
+        """Return the claim's key, which is deleted before anybody else can hold the name.
+
+        The key is also deleted when the session's lease ends.
+        """
         claim, carrier = grant.claim, self._carriers.get(grant.claim.id)
         one = None if carrier is None else carrier.session.carried.get(claim.id)
         if one is None or one.key is None:
@@ -67,39 +70,43 @@ class EtcdBackend(SessionsBackend):
 
     def _begin(self) -> None:
         super()._begin()
-        self._visitor: Inspecting | None = None
+        self._unopened: Inspector | None = None
         self._unclosed: set[Session] = set()
 
-    def _onlooker(self, deadline: float) -> Inspecting:
-        """Return the session where there is one, else one that is never opened.
+    def _inspector(self, deadline: float) -> Inspector:
+        """Return the open session if there is one, otherwise a session that is never opened.
 
-        To open one takes the right to write, and space. Who only looks has perhaps neither, and an
-        operator has to see and to break locks on a server that is full.
+        Opening a session takes write permission, and space on the server. A client that only
+        inspects may lack the permission, and an operator has to be able to inspect and break locks
+        on a server that is out of space.
         """
         del deadline
         reading = self._reading
         if reading is not None and reading.session.is_usable(self._clock.now()):
             return reading
         with self._state:
-            if self._visitor is None:
+            if self._unopened is None:
                 session = Session(
-                    self._new_wire, ttl=self._ttl, clock=self._clock, alarm=self._raise_alarm
+                    self._new_transport,
+                    ttl=self._ttl,
+                    clock=self._clock,
+                    alarm=self._request_renewal,
                 )
-                self._visitor = Inspecting(session, self._clock)
-            return self._visitor
+                self._unopened = Inspector(session, self._clock)
+            return self._unopened
 
     def _leave(self, *, goodbye: bool) -> None:
         with self._state:
-            visitor, self._visitor = self._visitor, None
+            visitor, self._unopened = self._unopened, None
             self._unclosed.update(
                 one.session for one in (self._reading, visitor) if one is not None
             )
         try:
             super()._leave(goodbye=goodbye)
         finally:
-            # Known until it is done: what an interrupt kept from being closed is closed by the
-            # next call. To close one again does no more.
-            runtime.each_in_turn(
+            # A session stays in `_unclosed` until it is closed, so if an interrupt prevents that,
+            # the next call closes it. Closing a session twice has no effect.
+            runtime.run_all_steps(
                 *(partial(self._close_for_good, session) for session in list(self._unclosed))
             )
 
@@ -108,13 +115,13 @@ class EtcdBackend(SessionsBackend):
         self._unclosed.discard(session)
 
     def after_fork_in_child(self) -> None:
-        """Let the child begin with nothing of the parent's."""
-        if self._visitor is not None:
-            self._visitor.session.leak()
+        """Abandon the parent's sessions; the child begins with none."""
+        if self._unopened is not None:
+            self._unopened.session.abandon_connection()
         super().after_fork_in_child()
 
-    def _new_wire(self, ttl: float, changed: Callable[[], None]) -> EtcdWire:
-        return EtcdWire(
+    def _new_transport(self, ttl: float, changed: Callable[[], None]) -> EtcdTransport:
+        return EtcdTransport(
             self._address,
             self._orphans,
             ttl=ttl,

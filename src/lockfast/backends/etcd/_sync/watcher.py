@@ -1,10 +1,10 @@
 # Generated from src/lockfast/backends/etcd/_async/watcher.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Who wants to know of which key: one stream per session, opened when somebody first does.
+"""Watches on keys: one stream per session, opened for the first watch.
 
-A watch speaks once. It begins with the revision after the one that was read, so nothing falls in
-between; where that revision is forgotten already, and where the stream is lost, it speaks at once,
-and whoever is told reads again.
+A watch fires once. It starts at the revision after the one that was read, so no change is missed in
+between. If that revision has been compacted, or the stream is lost, the watch fires at once, and
+its callback reads again.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from lockfast._sync.single_flight import LAST_WORD, SingleFlight
-from lockfast.backends.etcd import refusals, requests
-from lockfast.backends.etcd.answers import Watched, answer
+from lockfast.backends._sync.single_flight import FLIGHT_GRACE_SECONDS, SingleFlight
+from lockfast.backends.etcd import errors, requests
 from lockfast.backends.etcd.http2.frames import NotHttp2
-from lockfast.backends.etcd.protobuf import Unreadable
+from lockfast.backends.etcd.protobuf import UnreadableMessage
+from lockfast.backends.etcd.replies import Watched, read_reply
 from lockfast.errors import BackendUnavailable
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from lockfast.backends.etcd._sync.members import Members
-    from lockfast.backends.etcd.watching.threads import Watching
+    from lockfast.backends.etcd.connection_threads import WatchStream
     from lockfast.runtime.clock import Clock
 
-Heard = Callable[[Watched | None], None]
+WatchCallback = Callable[[Watched | None], None]
 
-LISTEN = 1.0
-"""So long at most the background listens without looking around."""
+LISTEN_MAX_SECONDS = 1.0
+"""Upper bound for one receive of the background task, in seconds."""
 
 _log = logging.getLogger("lockfast")
 
@@ -47,25 +47,25 @@ class Watcher:
         self._state = runtime.StateLock()
         self._opening = SingleFlight[None](clock)
         self._numbers = count(1)
-        self._watches: dict[int, Heard] = {}
-        self._known: dict[Heard, int] = {}
-        self._stream: Watching | None = None
+        self._watches: dict[int, WatchCallback] = {}
+        self._known: dict[WatchCallback, int] = {}
+        self._stream: WatchStream | None = None
         self._task: runtime.Task | None = None
         self._is_closed = False
 
     def watch(
         self,
         key: bytes,
-        heard: Heard,
+        heard: WatchCallback,
         *,
         since: int,
         deletions: bool = False,
         deadline: float,
     ) -> None:
-        """Call `heard` once, when something happened to the key from a revision on.
+        """Call `heard` once, at the first change of the key from revision `since` on.
 
-        It gets what happened, or None where nobody knows. One that waits to be called already
-        stays as it is: it began earlier.
+        The callback gets the event, or None if the event is unknown. A callback that is already
+        registered stays as it is, because its watch began earlier.
         """
         stream = self._opened(deadline)
         with self._state:
@@ -76,30 +76,30 @@ class Watcher:
         if not stream.say(requests.watch(number, key, since=since, deletions=deletions)):
             self._tell(number)
 
-    def is_watched(self, heard: Heard) -> bool:
-        """Whether it waits to be called."""
+    def is_watched(self, heard: WatchCallback) -> bool:
+        """Whether the callback is still waiting to be called."""
         return heard in self._known
 
-    def _opened(self, deadline: float) -> Watching:
+    def _opened(self, deadline: float) -> WatchStream:
         while (stream := self._stream) is None:
-            opening = self._opening.fly(
-                partial(self._open, deadline), deadline=deadline + LAST_WORD
+            opening = self._opening.run_shared(
+                partial(self._open, deadline), deadline=deadline + FLIGHT_GRACE_SECONDS
             )
             if opening.is_known:
                 opening.result()
-            if self._is_closed or opening.is_cut_off or self._clock.now() >= deadline:
+            if self._is_closed or opening.is_stopped or self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self._members.where}: nothing can be watched now")
         return stream
 
     def _open(self, deadline: float) -> None:
         if self._task is not None:
-            self._task.join()  # it is closing the stream before this one
+            self._task.join()  # the task is still closing the previous stream
         stream = self._members.watch(self._hear, deadline=deadline)
         self._stream = stream
         try:
             self._task = runtime.spawn(partial(self._listen, stream), name="lockfast-watch")
         except BaseException as error:
-            # Nobody will read it, so who waits to hear of something would wait for ever.
+            # Nobody will read the stream, so its watches would never fire.
             self._end(stream)
             if isinstance(error, RuntimeError):
                 raise BackendUnavailable(
@@ -107,22 +107,25 @@ class Watcher:
                 ) from error
             raise
 
-    def _listen(self, stream: Watching) -> None:
+    def _listen(self, stream: WatchStream) -> None:
         try:
-            while not self._is_closed and stream.listen(until=self._clock.now() + LISTEN):
+            while not self._is_closed and stream.listen(
+                until=self._clock.now() + LISTEN_MAX_SECONDS
+            ):
                 pass
         finally:
-            # Also where somebody has ended all tasks: whoever watches has to read again.
+            # This must run even if all tasks were cancelled, because every watching client has to
+            # read again.
             self._end(stream)
 
-    def _end(self, stream: Watching) -> None:
-        self._members.unwatched(stream)
+    def _end(self, stream: WatchStream) -> None:
+        self._members.stream_ended(stream)
         try:
             self._give_up(stream)
         finally:
             stream.close()
 
-    def _give_up(self, stream: Watching) -> None:
+    def _give_up(self, stream: WatchStream) -> None:
         with self._state:
             if self._stream is not stream:
                 return
@@ -132,19 +135,19 @@ class Watcher:
         if not self._is_closed:
             self._lost()
 
-    # -- whoever reads the stream ------------------------------------------------------
+    # -- called by the reader of the stream --------------------------------------------
 
     def _hear(self, message: bytes) -> None:
         try:
-            told = answer(Watched, message)
-        except Unreadable as error:
+            told = read_reply(Watched, message)
+        except UnreadableMessage as error:
             raise NotHttp2(f"an event that cannot be read: {error}") from error
         stream = self._stream
         if told.is_canceled and told.reason and stream is not None:
-            # Such as a token that is not known any more: it belongs to the stream.
+            # The reason may be an expired token, for example, which applies to the whole stream.
             _log.debug("a watch was refused: %s", told.reason)
-            if refusals.is_stale_watch(told.reason):
-                self._members.distrust()
+            if errors.is_stale_watch(told.reason):
+                self._members.discard_token()
             self._give_up(stream)
             stream.leave()
         elif told.is_canceled:
@@ -165,7 +168,7 @@ class Watcher:
     # -- closing -----------------------------------------------------------------------
 
     def close(self) -> None:
-        """Hear no more."""
+        """End all watches."""
         self._is_closed = True
         self._opening.end()
         stream, task = self._stream, self._task
@@ -174,7 +177,7 @@ class Watcher:
         if task is not None:
             task.join()
 
-    def leak(self) -> None:
-        """Leave the stream to the parent process, which still uses it."""
+    def abandon_connection(self) -> None:
+        """Abandon the stream in a forked child; the parent process still uses it."""
         self._is_closed = True
-        forking.leak(self._stream)
+        fork.abandon(self._stream)

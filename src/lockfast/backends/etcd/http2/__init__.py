@@ -1,1 +1,1 @@
-"""HTTP/2 and gRPC as far as a client of etcd needs them: bytes in, bytes out, no sockets."""
+"""HTTP/2 and gRPC as far as an etcd client needs them: bytes in, bytes out, no sockets."""

@@ -1,1 +1,1 @@
-"""The verbs on memcached: the source of both flavours."""
+"""The memcached backend: the source of both flavours."""

@@ -1,4 +1,4 @@
-"""The verbs on memcached: one server, one item for each name."""
+"""The memcached backend: one server, and one item for each name."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
-from lockfast._async.backend import AsyncBackend
-from lockfast._async.wakeups import AsyncWakeups
-from lockfast.backends.memcached import meta, steps
-from lockfast.backends.memcached.addresses import OPTIONS, address_of_url
-from lockfast.backends.memcached.connection.aio import Wire
-from lockfast.backends.memcached.findings import Facts, findings, statistics
-from lockfast.backends.memcached.keys import key_of, listed_as
-from lockfast.backends.memcached.pauses import Pauses
+from lockfast.backends._async.backend import AsyncBackend
+from lockfast.backends.memcached import meta, verbs
+from lockfast.backends.memcached.address import OPTIONS, address_of_url
+from lockfast.backends.memcached.connection_aio import MemcachedTransport
+from lockfast.backends.memcached.diagnostics import Facts, findings, statistics
+from lockfast.backends.memcached.records import key_of, listed_prefix
+from lockfast.backends.memcached.verbs import PollPauses
+from lockfast.backends.waiting._async.wakeups import AsyncWakeups
+from lockfast.core.door import Tombstones, next_token
 from lockfast.core.naming import checked_namespace
-from lockfast.core.tokens import next_token
-from lockfast.core.tombs import Tombs
 from lockfast.errors import LockError
 from lockfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
 from lockfast.options import checked_switch
 from lockfast.runtime import aio as runtime
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,12 +29,13 @@ if TYPE_CHECKING:
     from lockfast.model import Claim, Finding, Holder, Inspection
     from lockfast.runtime.clock import Clock
 
-TOGETHER = 250
-"""As many leases are renewed, or names read, at once: no event loop stands still for them."""
+RENEW_BATCH = 250
+"""Number of leases renewed, or names read, in one batch; a larger batch would block the event loop.
+"""
 
 
 class AsyncMemcachedBackend(AsyncBackend):
-    """Locks in a memcached server, each an item that is changed by compare-and-swap alone."""
+    """Locks in a memcached server, each an item that is changed only by compare-and-swap."""
 
     capabilities = Capabilities(
         fair=False,
@@ -47,7 +47,7 @@ class AsyncMemcachedBackend(AsyncBackend):
         ends_by="ttl",
     )
     min_ttl = 0.05
-    renewals_at_once = TOGETHER
+    renewals_at_once = RENEW_BATCH
     options = OPTIONS | {"unsafe_clock_tokens"}
 
     def __init__(
@@ -67,40 +67,39 @@ class AsyncMemcachedBackend(AsyncBackend):
         self._clock = clock
         self._longest_ttl = 0.0
         self._namespace = checked_namespace(namespace)
-        ours = listed_as(self._namespace)
-        self._wire = Wire(address, ours=ours, clock=clock)
-        # A list of all keys, or a statistic, stands in the way of all that comes behind it.
-        self._slow_wire = Wire(address, ours=ours, clock=clock)
+        ours = listed_prefix(self._namespace)
+        self._wire = MemcachedTransport(address, ours=ours, clock=clock)
+        # Slow requests have a connection of their own, because listing all keys, or a statistic,
+        # delays all requests behind it.
+        self._slow_wire = MemcachedTransport(address, ours=ours, clock=clock)
         self._state = runtime.StateLock()
-        self._tombs = Tombs()
-        self._pauses = Pauses()
+        self._tombstones = Tombstones()
+        self._pauses = PollPauses()
         self._wakeups = AsyncWakeups(clock)
-        forking.forget_in_child(self)
+        fork.reset_in_child(self)
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
         with self._state:
             self._longest_ttl = max(self._longest_ttl, claim.ttl)
         begin = partial(
-            steps.acquire,
+            verbs.acquire,
             key=self._key(claim.name),
             claim=claim,
             mint=self._token_after,
             is_over=self._is_over,
         )
-        answer = await self._wire.converse(begin, deadline=deadline)
+        answer = await self._wire.run_steps(begin, deadline=deadline)
         if isinstance(answer, Grant) or not claim.queues:
             self._forget(claim)
             return answer
         self._wakeups.expect(claim.id)
         with self._state:
-            return self._pauses.told(claim, answer, jitter=self._clock.jitter())
+            return self._pauses.with_retry(claim, answer, jitter=self._clock.jitter())
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """See the protocol."""
-        outcomes = await self._wire.converse_all(
+        outcomes = await self._wire.run_all_steps(
             [
-                partial(steps.renew, key=self._key(one.claim.name), claim=one.claim)
+                partial(verbs.renew, key=self._key(one.claim.name), claim=one.claim)
                 for one in grants
             ],
             deadline=deadline,
@@ -108,14 +107,12 @@ class AsyncMemcachedBackend(AsyncBackend):
         return [Renewal.UNKNOWN if isinstance(one, LockError) else one for one in outcomes]
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
         claim = grant.claim
         return await self._end(
             claim, min_hold=claim.min_hold, deadline=deadline, tombstone=tombstone
         )
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
         self._forget(claim)
         await self._end(claim, min_hold=0.0, deadline=deadline, tombstone=tombstone)
 
@@ -124,10 +121,10 @@ class AsyncMemcachedBackend(AsyncBackend):
     ) -> bool:
         if tombstone:
             with self._state:
-                self._tombs.bury(claim, now=self._clock.now())
-        return await self._wire.converse(
+                self._tombstones.bury(claim, now=self._clock.now())
+        return await self._wire.run_steps(
             partial(
-                steps.end,
+                verbs.end,
                 key=self._key(claim.name),
                 claim=claim,
                 min_hold=min_hold,
@@ -137,27 +134,26 @@ class AsyncMemcachedBackend(AsyncBackend):
         )
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol: nobody rings here, so it lasts as long as the pause."""
+        """Wait until the deadline, because this store sends no wakeups."""
         await self._wakeups.wait(claim.id, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         self._wakeups.ring(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol; there is no line to tell of."""
-        begin = partial(steps.inspect, key=self._key(name), name=name)
-        return await self._wire.converse(begin, deadline=deadline)
+        """Return who holds the name; this store has no line."""
+        begin = partial(verbs.inspect, key=self._key(name), name=name)
+        return await self._wire.run_steps(begin, deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """See the protocol; the deadline is for each round trip, as there may be many."""
+        """Yield the names in use; the deadline applies to each round trip, as there may be many."""
         patience = deadline - self._clock.now()
         listed = await self._slow_wire.answer(meta.EVERY_KEY, deadline=deadline)
         keys = _keys(listed, namespace=self._namespace)
         found: list[Inspection] = []
-        for first in range(0, len(keys), TOGETHER):
-            answers = await self._wire.converse_all(
-                [partial(steps.named, key=key) for key in keys[first : first + TOGETHER]],
+        for first in range(0, len(keys), RENEW_BATCH):
+            answers = await self._wire.run_all_steps(
+                [partial(verbs.named, key=key) for key in keys[first : first + RENEW_BATCH]],
                 deadline=self._clock.now() + patience,
             )
             for one in answers:
@@ -171,54 +167,52 @@ class AsyncMemcachedBackend(AsyncBackend):
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol; no explicit owner ever holds anything here."""
+        """Break the hold; with an explicit owner nothing is broken, as this store has none."""
         if owner is not None:
             return ()
-        begin = partial(steps.break_, key=self._key(name), token=token)
-        return await self._wire.converse(begin, deadline=deadline)
+        begin = partial(verbs.break_, key=self._key(name), token=token)
+        return await self._wire.run_steps(begin, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol."""
         asked = [meta.STATS, meta.STATS_SETTINGS, meta.STATS_ITEMS]
         answers = [await self._slow_wire.answer(one, deadline=deadline) for one in asked]
         general, settings, items = map(statistics, answers)
         return findings(Facts(self._address, self._longest_ttl, general, settings, items))
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol; a diagnosis speaks of the ttl."""
+        """Record the ttl for the diagnosis."""
         del hurry
         self._longest_ttl = ttl
 
     async def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol; here what is held ends by its ttl in any case."""
+        """Do nothing, because the client's holds end by their ttl in any case."""
         del client, deadline
 
     async def aclose(self) -> None:
-        """See the protocol."""
-        await runtime.each_in_turn(self._wire.close, self._slow_wire.close)
+        await runtime.run_all_steps(self._wire.close, self._slow_wire.close)
 
     def after_fork_in_child(self) -> None:
-        """Let the child begin with nothing of the parent's."""
+        """Start the child without any state of the parent."""
         self._wire.after_fork_in_child()
         self._slow_wire.after_fork_in_child()
         self._state = runtime.StateLock()
-        self._tombs, self._pauses = Tombs(), Pauses()
+        self._tombstones, self._pauses = Tombstones(), PollPauses()
         self._wakeups = AsyncWakeups(self._clock)
 
     def _key(self, name: str) -> bytes:
         return key_of(self._namespace, name)
 
     def _token_after(self, last: int) -> int:
-        """Return the token of the next grant, 0 where there are none.
+        """Return the token of the next grant, 0 if this client uses none.
 
-        The clock is this machine's: nothing in the protocol tells the server's. So it is unsafe,
-        and only for those who asked for it.
+        Tokens come from this machine's clock, because nothing in the protocol reports the server's.
+        So they are unsafe, and only clients that opted in get them.
         """
         return next_token(last=last, clock=time.time()) if self._has_tokens else 0
 
     def _is_over(self, claim: Claim) -> bool:
         with self._state:
-            return self._tombs.has(claim, now=self._clock.now())
+            return self._tombstones.has(claim, now=self._clock.now())
 
     def _forget(self, claim: Claim) -> None:
         self._wakeups.forget(claim.id)
@@ -226,8 +220,8 @@ class AsyncMemcachedBackend(AsyncBackend):
             self._pauses.forget(claim)
 
 
-def _keys(listed: meta.Lines, *, namespace: str) -> list[bytes]:
-    """Return our keys among those that the server listed; it quotes them."""
+def _keys(listed: meta.TextLines, *, namespace: str) -> list[bytes]:
+    """Return our keys, unquoted, from the list that the server sent."""
     keys = [unquote_to_bytes(one.split(b" ")[0].removeprefix(b"key=")) for one in listed.lines]
     ours = tuple(f"{namespace}{mark}".encode() for mark in "=#")
     return [one for one in keys if one.startswith(ours)]

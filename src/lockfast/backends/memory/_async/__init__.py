@@ -1,1 +1,1 @@
-"""The verbs on the dict: the source of both flavours."""
+"""The backend on the in-memory store: the source of both flavours."""

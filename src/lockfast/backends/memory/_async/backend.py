@@ -1,14 +1,14 @@
-"""`memory://`: the reference, and what applications test with."""
+"""The `memory://` backend: the reference for the others, also useful in application tests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockfast._async.backend import AsyncBackend
-from lockfast._async.wakeups import AsyncWakeups
+from lockfast.backends._async.backend import AsyncBackend
 from lockfast.backends.memory.store import named_store
+from lockfast.backends.waiting._async.wakeups import AsyncWakeups
 from lockfast.model import Capabilities, Finding, Grant, TokenQuality
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AsyncMemoryBackend(AsyncBackend):
-    """A store inside this process: `memory://` alone, or shared by `memory://name`."""
+    """A store inside this process: private as `memory://`, shared as `memory://name`."""
 
     capabilities: Capabilities = Capabilities(
         fair=True,
@@ -47,16 +47,16 @@ class AsyncMemoryBackend(AsyncBackend):
         self._store = store if store is not None else named_store(name, clock)
         self._wakeups = AsyncWakeups(clock)
         self._clients: set[str] = set()
-        forking.forget_in_child(self)
+        fork.reset_in_child(self)
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
         del deadline
         if claim.client not in self._clients:
             self._clients.add(claim.client)
             self._store.listen(claim.client, self._wakeups.ring)
         if claim.queues:
-            # Before the line is joined: a ring between joining and listening is not lost.
+            # Expect wakeups before joining the line, so that one sent right after joining is not
+            # lost.
             self._wakeups.expect(claim.id)
         answer = self._store.try_acquire(claim)
         if isinstance(answer, Grant):
@@ -64,41 +64,33 @@ class AsyncMemoryBackend(AsyncBackend):
         return answer
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """See the protocol."""
         del deadline
         return self._store.renew(grants)
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
-        """See the protocol."""
         del deadline
         return self._store.hand_over(grant.claim)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
         del deadline
         return self._store.release(grant, tombstone=tombstone)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
         del deadline
         self._wakeups.forget(claim.id)
         self._store.withdraw(claim, tombstone=tombstone)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
         await self._wakeups.wait(claim.id, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         self._wakeups.ring(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         del deadline
         return self._store.inspect(name)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """See the protocol."""
         del deadline
         for name in self._store.names(prefix):
             inspection = self._store.inspect(name)
@@ -108,12 +100,10 @@ class AsyncMemoryBackend(AsyncBackend):
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol."""
         del deadline
         return self._store.break_(name, token=token, owner=owner)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol."""
         del deadline
         return (
             Finding(
@@ -125,17 +115,16 @@ class AsyncMemoryBackend(AsyncBackend):
         )
 
     async def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol; here what is held ends by its ttl in any case."""
+        """Stop the wakeups of the client; its holds end with their ttl in any case."""
         del deadline
         self._store.stop_listening(client)
 
     async def aclose(self) -> None:
-        """See the protocol."""
         for client in self._clients:
             self._store.stop_listening(client)
         self._clients.clear()
 
     def after_fork_in_child(self) -> None:
-        """Start empty: the child is another process, which this store does not span."""
+        """Start empty, because the child is another process, which this store does not span."""
         self._clients.clear()
         self._store.after_fork_in_child()

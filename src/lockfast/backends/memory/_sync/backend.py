@@ -1,16 +1,16 @@
 # Generated from src/lockfast/backends/memory/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""`memory://`: the reference, and what applications test with."""
+"""The `memory://` backend: the reference for the others, also useful in application tests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockfast._sync.backend import Backend
-from lockfast._sync.wakeups import Wakeups
+from lockfast.backends._sync.backend import Backend
 from lockfast.backends.memory.store import named_store
+from lockfast.backends.waiting._sync.wakeups import Wakeups
 from lockfast.model import Capabilities, Finding, Grant, TokenQuality
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MemoryBackend(Backend):
-    """A store inside this process: `memory://` alone, or shared by `memory://name`."""
+    """A store inside this process: private as `memory://`, shared as `memory://name`."""
 
     capabilities: Capabilities = Capabilities(
         fair=True,
@@ -49,16 +49,16 @@ class MemoryBackend(Backend):
         self._store = store if store is not None else named_store(name, clock)
         self._wakeups = Wakeups(clock)
         self._clients: set[str] = set()
-        forking.forget_in_child(self)
+        fork.reset_in_child(self)
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
         del deadline
         if claim.client not in self._clients:
             self._clients.add(claim.client)
             self._store.listen(claim.client, self._wakeups.ring)
         if claim.queues:
-            # Before the line is joined: a ring between joining and listening is not lost.
+            # Expect wakeups before joining the line, so that one sent right after joining is not
+            # lost.
             self._wakeups.expect(claim.id)
         answer = self._store.try_acquire(claim)
         if isinstance(answer, Grant):
@@ -66,41 +66,33 @@ class MemoryBackend(Backend):
         return answer
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """See the protocol."""
         del deadline
         return self._store.renew(grants)
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
-        """See the protocol."""
         del deadline
         return self._store.hand_over(grant.claim)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
         del deadline
         return self._store.release(grant, tombstone=tombstone)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
         del deadline
         self._wakeups.forget(claim.id)
         self._store.withdraw(claim, tombstone=tombstone)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
         self._wakeups.wait(claim.id, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         self._wakeups.ring(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         del deadline
         return self._store.inspect(name)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """See the protocol."""
         del deadline
         for name in self._store.names(prefix):
             inspection = self._store.inspect(name)
@@ -110,12 +102,10 @@ class MemoryBackend(Backend):
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol."""
         del deadline
         return self._store.break_(name, token=token, owner=owner)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol."""
         del deadline
         return (
             Finding(
@@ -127,17 +117,16 @@ class MemoryBackend(Backend):
         )
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol; here what is held ends by its ttl in any case."""
+        """Stop the wakeups of the client; its holds end with their ttl in any case."""
         del deadline
         self._store.stop_listening(client)
 
     def close(self) -> None:
-        """See the protocol."""
         for client in self._clients:
             self._store.stop_listening(client)
         self._clients.clear()
 
     def after_fork_in_child(self) -> None:
-        """Start empty: the child is another process, which this store does not span."""
+        """Start empty, because the child is another process, which this store does not span."""
         self._clients.clear()
         self._store.after_fork_in_child()

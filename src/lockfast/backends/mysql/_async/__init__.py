@@ -1,1 +1,1 @@
-"""The verbs on MySQL and MariaDB: the source of both flavours."""
+"""The MySQL and MariaDB backend, written once as the source of both flavours."""

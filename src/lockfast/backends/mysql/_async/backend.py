@@ -1,24 +1,31 @@
-"""The store of `mysql://` and `mariadb://`: what it promises, and what it brings to `sql`."""
+"""The `mysql://` and `mariadb://` backend: its capabilities, and its part of the shared code."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from lockfast.backends.mysql._async.diagnosis import diagnosed
-from lockfast.backends.mysql._async.lent_wire import AsyncMysqlLentWire
-from lockfast.backends.mysql._async.wire import AsyncMysqlWire
-from lockfast.backends.mysql.addresses import OPTIONS, address_of_url
+from lockfast.backends.mysql import diagnostics
+from lockfast.backends.mysql._async.transport import (
+    AsyncMysqlBorrowedTransport,
+    AsyncMysqlTransport,
+)
+from lockfast.backends.mysql.address import OPTIONS, address_of_url
+from lockfast.backends.mysql.connection_setup import where_of
 from lockfast.backends.mysql.dialect import MysqlDialect
-from lockfast.backends.mysql.lent_connections import where_of
-from lockfast.backends.mysql.schema import Tables
-from lockfast.backends.mysql.statements import Statements
-from lockfast.backends.mysql.sweeping import MysqlBroom
-from lockfast.backends.sql._async.adopting import AsyncAdopting
-from lockfast.backends.sql._async.backend import AsyncSqlBackend, checked_connections
-from lockfast.backends.sql._async.wire import MOST
-from lockfast.backends.sql.ringing import Ringing
-from lockfast.backends.sql.store import Store
+from lockfast.backends.mysql.schema import MysqlTables
+from lockfast.backends.mysql.statements import MysqlReaper, MysqlStatements
+from lockfast.backends.sql._async.backend import (
+    AsyncBorrowingBackend,
+    AsyncSqlBackend,
+    checked_connections,
+)
+from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT
+from lockfast.backends.sql.diagnostics import clock_ahead, clock_finding
+from lockfast.backends.sql.dialect import SqlStore
+from lockfast.backends.sql.verbs import Notifier
 from lockfast.core.naming import checked_namespace
+from lockfast.errors import ConfigurationError
 from lockfast.model import Capabilities, TokenQuality
 
 if TYPE_CHECKING:
@@ -28,11 +35,45 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
-class AsyncMysqlBackend(AsyncAdopting, AsyncSqlBackend[AsyncMysqlWire]):
+# Reads a server's settings; `diagnostics` decides what they mean.
+
+
+async def diagnosed(
+    wire: AsyncMysqlTransport, tables: MysqlTables, *, deadline: float
+) -> Sequence[Finding]:
+    """Return findings about the server; nothing is created or changed for them."""
+    settings = await wire.ask(diagnostics.SETTINGS_QUERY, deadline=deadline)
+    session = await wire.ask(diagnostics.SESSION_QUERY, deadline=deadline)
+    before = time.time()
+    [[theirs]] = await wire.ask(diagnostics.TIME_QUERY, deadline=deadline)
+    server_ahead = clock_ahead(float(theirs), before=before, after=time.time())
+    return (
+        *diagnostics.findings(settings),
+        *diagnostics.of_session({str(name): str(value) for name, value in session}),
+        clock_finding(server_ahead),
+        await _permissions(wire, tables, deadline),
+    )
+
+
+async def _permissions(wire: AsyncMysqlTransport, tables: MysqlTables, deadline: float) -> Finding:
+    rows = await wire.ask(tables.look(), deadline=deadline)
+    try:
+        if not tables.are_there(rows):
+            return diagnostics.not_there(tables)
+        # Try the statements one by one, so that a refusal says which privilege is missing, and on
+        # which table.
+        for one in tables.trial():
+            await wire.ask(one, deadline=deadline)
+    except ConfigurationError as error:
+        return diagnostics.not_allowed(str(error), tables)
+    return diagnostics.allowed(tables)
+
+
+class AsyncMysqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncMysqlTransport]):
     """Locks in two tables of a MySQL or MariaDB database."""
 
     _scheme = "mysql"
-    _lent_wire = AsyncMysqlLentWire
+    _borrowed_transport = AsyncMysqlBorrowedTransport
     _where_of = staticmethod(where_of)
 
     capabilities = Capabilities(
@@ -56,34 +97,34 @@ class AsyncMysqlBackend(AsyncAdopting, AsyncSqlBackend[AsyncMysqlWire]):
         clock: Clock,
         namespace: str = "lockfast",
         table: str = "lockfast",
-        connections: int | str = MOST,
+        connections: int | str = CONNECTIONS_DEFAULT,
         **options: object,
     ) -> None:
         address = address_of_url(url, where=location, options=options)
-        wire = AsyncMysqlWire(address, clock=clock, most=checked_connections(connections))
+        wire = AsyncMysqlTransport(address, clock=clock, most=checked_connections(connections))
         self._set_up(wire, clock=clock, namespace=namespace, table=table)
 
     def _set_up(
         self,
-        wire: AsyncMysqlWire,
+        wire: AsyncMysqlTransport,
         *,
         clock: Clock,
         namespace: str = "lockfast",
         table: str = "lockfast",
     ) -> None:
-        tables = Tables(table)
+        tables = MysqlTables(table)
         namespace = checked_namespace(namespace)
-        store = Store(
+        store = SqlStore(
             tables,
             MysqlDialect(tables),
-            Statements(tables, namespace=namespace),
-            Ringing(),
-            MysqlBroom(tables),
+            MysqlStatements(tables, namespace=namespace),
+            Notifier(),
+            MysqlReaper(tables),
         )
         super().__init__(wire, store, location=wire.where, clock=clock, namespace=namespace)
         self._where_kept = tables
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol; nothing is made for it."""
-        self._tidying.begin()
+        """Return the findings; nothing is created for them."""
+        self._idle_reaper.begin()
         return await diagnosed(self._wire, self._where_kept, deadline=deadline)

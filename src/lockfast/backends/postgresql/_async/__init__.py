@@ -1,1 +1,1 @@
-"""The verbs on PostgreSQL: the source of both flavours."""
+"""The PostgreSQL backend, written once as the source of both flavours."""

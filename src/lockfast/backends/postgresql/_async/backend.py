@@ -1,27 +1,45 @@
-"""The store of `postgresql://`: what it promises, and what it brings to the verbs of `sql`."""
+"""The `postgresql://` backend: its capabilities, and what it adds to the shared SQL verbs."""
 
 from __future__ import annotations
 
 import logging
+import os
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lockfast.backends.postgresql._async.diagnosis import diagnosed
-from lockfast.backends.postgresql._async.lent_wire import AsyncPostgresqlLentWire
-from lockfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-from lockfast.backends.postgresql.addresses import ACCEPTED, address_of_url
-from lockfast.backends.postgresql.dialect import Dialect
-from lockfast.backends.postgresql.findings import ONE_CONNECTION
-from lockfast.backends.postgresql.lent_connections import where_of
-from lockfast.backends.postgresql.ringing import Notifying
-from lockfast.backends.postgresql.schema import Tables
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.postgresql.sweeping import PostgresqlBroom
-from lockfast.backends.sql._async.adopting import AsyncAdopting
-from lockfast.backends.sql._async.backend import AsyncSqlBackend, checked_connections
-from lockfast.backends.sql._async.wire import MOST
-from lockfast.backends.sql.store import Store
+from lockfast.backends.postgresql import diagnostics
+from lockfast.backends.postgresql._async.transport import (
+    AsyncPostgresqlBorrowedTransport,
+    AsyncPostgresqlTransport,
+)
+from lockfast.backends.postgresql.address import ACCEPTED_PARAMETERS, address_of_url
+from lockfast.backends.postgresql.connection_setup import where_of
+from lockfast.backends.postgresql.diagnostics import (
+    NEEDED_PRIVILEGES,
+    ONE_CONNECTION,
+    Rights,
+    ServerFacts,
+    Snapshot,
+    Standby,
+    findings,
+)
+from lockfast.backends.postgresql.dialect import PostgresqlDialect
+from lockfast.backends.postgresql.notify import PostgresqlNotifier
+from lockfast.backends.postgresql.schema import PostgresqlTables
+from lockfast.backends.postgresql.statements import PostgresqlReaper, PostgresqlStatements
+from lockfast.backends.sql._async.backend import (
+    AsyncBorrowingBackend,
+    AsyncSqlBackend,
+    checked_connections,
+)
+from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT
+from lockfast.backends.sql.diagnostics import clock_ahead as measured_clock_ahead
+from lockfast.backends.sql.dialect import SqlStore
+from lockfast.backends.sql.steps import Query
+from lockfast.backends.sql.verbs import NotificationsUnavailable
 from lockfast.core.naming import checked_namespace
+from lockfast.errors import BackendUnavailable, ConfigurationError
 from lockfast.model import Capabilities, TokenQuality
 
 if TYPE_CHECKING:
@@ -31,11 +49,116 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
-class AsyncPostgresqlBackend(AsyncAdopting, AsyncSqlBackend[AsyncPostgresqlWire]):
+# Queries a server about itself; `findings` interprets the replies.
+
+
+async def diagnosed(
+    wire: AsyncPostgresqlTransport, tables: PostgresqlTables, *, push: bool | None, deadline: float
+) -> list[Finding]:
+    """Return findings about the server; `push` is whether notifications reach this client.
+
+    If `push` is None and there is a pooler in between, this is tested.
+    """
+    settings, standbys, connections, oldest = await wire.send_all(
+        [
+            Query(diagnostics.SETTINGS_QUERY),
+            Query(diagnostics.STANDBYS_QUERY),
+            Query(diagnostics.CONNECTIONS_QUERY),
+            Query(diagnostics.OLDEST_SNAPSHOT_QUERY),
+        ],
+        deadline=deadline,
+    )
+    greeting = wire.greeting
+    if greeting is None:  # pragma: no cover - a wire that was answered has been greeted
+        raise BackendUnavailable(f"{wire.where}: it was not greeted")
+    ahead = await _clock_ahead(wire, deadline)
+    rights = await _rights(wire, tables, deadline)
+    # Test this last, because the wait for a notification that never comes may use up the time for
+    # queries.
+    if push is None and greeting.is_pooled:
+        push = await _are_notifications_received(wire, deadline)
+    return findings(
+        ServerFacts(
+            where=wire.where,
+            version=greeting.version,
+            settings=dict(settings),
+            is_pooled=greeting.is_pooled,
+            push=push,
+            is_standby=greeting.is_standby,
+            standbys=[Standby(*row) for row in standbys],
+            ahead=ahead,
+            rights=rights,
+            snapshot=Snapshot(*oldest[0]) if oldest else None,
+            connections=connections[0][0],
+            room=wire.room,
+        )
+    )
+
+
+async def _are_notifications_received(wire: AsyncPostgresqlTransport, deadline: float) -> bool:
+    """Return whether notifications reach us, tested on a channel that nobody else uses.
+
+    A pooler keeps the LISTEN for good, so the channel must be one that is never notified again.
+    """
+    try:
+        subscription = await wire.subscribe(
+            f"lockfast_doctor_{os.urandom(8).hex()}", lambda _: None, deadline=deadline
+        )
+    except NotificationsUnavailable:
+        return False
+    await subscription.close()
+    return True
+
+
+async def _clock_ahead(wire: AsyncPostgresqlTransport, deadline: float) -> float:
+    before = time.time()
+    [[theirs]] = await wire.ask(Query(diagnostics.TIME_QUERY), deadline=deadline)
+    return measured_clock_ahead(float(theirs), before=before, after=time.time())
+
+
+async def _rights(
+    wire: AsyncPostgresqlTransport, tables: PostgresqlTables, deadline: float
+) -> Rights:
+    [[row], *found] = await wire.send_all(
+        [
+            Query(diagnostics.RIGHTS_QUERY, (tables.schema,)),
+            *(Query(diagnostics.TABLE_RIGHTS_QUERY, (tables.schema, one)) for one in tables.names),
+        ],
+        deadline=deadline,
+    )
+    user, is_there, may_use, may_make = row
+    mismatch = None
+    if may_use:
+        [rows] = await wire.send_all([tables.look()], deadline=deadline)
+        try:
+            tables.are_there(rows)
+        except ConfigurationError as error:
+            mismatch = str(error)
+    return Rights(
+        user=user,
+        schema=tables.schema,
+        tables=(tables.door, tables.place),
+        schema_is_there=is_there,
+        may_use=may_use,
+        may_make=may_make,
+        missing={
+            name: [
+                right
+                for right, is_granted in zip(NEEDED_PRIVILEGES, privileges, strict=True)
+                if not is_granted
+            ]
+            for name, one in zip((tables.door, tables.place), found, strict=True)
+            for privileges in one
+        },
+        mismatch=mismatch,
+    )
+
+
+class AsyncPostgresqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncPostgresqlTransport]):
     """Locks in two tables of a PostgreSQL database."""
 
     _scheme = "postgresql"
-    _lent_wire = AsyncPostgresqlLentWire
+    _borrowed_transport = AsyncPostgresqlBorrowedTransport
     _where_of = staticmethod(where_of)
 
     capabilities = Capabilities(
@@ -49,7 +172,7 @@ class AsyncPostgresqlBackend(AsyncAdopting, AsyncSqlBackend[AsyncPostgresqlWire]
         hands_over=True,
         sequencers=True,
     )
-    options = frozenset({"schema", "table", "connections"}) | ACCEPTED
+    options = frozenset({"schema", "table", "connections"}) | ACCEPTED_PARAMETERS
 
     def __init__(
         self,
@@ -60,44 +183,49 @@ class AsyncPostgresqlBackend(AsyncAdopting, AsyncSqlBackend[AsyncPostgresqlWire]
         namespace: str = "lockfast",
         schema: str = "public",
         table: str = "lockfast",
-        connections: int | str = MOST,
+        connections: int | str = CONNECTIONS_DEFAULT,
         **options: Any,  # noqa: ANN401 - what libpq takes
     ) -> None:
         address = address_of_url(url, where=location, options=options)
-        wire = AsyncPostgresqlWire(address, clock=clock, most=checked_connections(connections))
+        wire = AsyncPostgresqlTransport(address, clock=clock, most=checked_connections(connections))
         self._set_up(wire, clock=clock, namespace=namespace, schema=schema, table=table)
 
     def _set_up(
         self,
-        wire: AsyncPostgresqlWire,
+        wire: AsyncPostgresqlTransport,
         *,
         clock: Clock,
         namespace: str = "lockfast",
         schema: str = "public",
         table: str = "lockfast",
     ) -> None:
-        tables = Tables(schema=schema, table=table)
+        tables = PostgresqlTables(schema=schema, table=table)
         namespace = checked_namespace(namespace)
-        store = Store(
+        store = SqlStore(
             tables,
-            Dialect(tables),
-            Statements(tables, namespace=namespace),
-            Notifying(tables, namespace=namespace),
-            PostgresqlBroom(tables),
+            PostgresqlDialect(tables),
+            PostgresqlStatements(tables, namespace=namespace),
+            PostgresqlNotifier(tables, namespace=namespace),
+            PostgresqlReaper(tables),
         )
-        ears: AsyncPostgresqlWire | None = wire
+        notification_source: AsyncPostgresqlTransport | None = wire
         if wire.room == 1:
-            ears = None
+            notification_source = None
             self.capabilities = replace(type(self).capabilities, push_wakeup=False)
             _log.warning("%s: %s", wire.where, ONE_CONNECTION)
         super().__init__(
-            wire, store, location=wire.where, clock=clock, namespace=namespace, ears=ears
+            wire,
+            store,
+            location=wire.where,
+            clock=clock,
+            namespace=namespace,
+            notification_source=notification_source,
         )
         self._where_kept = tables
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol; nothing is made for it."""
-        self._tidying.begin()
+        """Check the server without creating the tables."""
+        self._idle_reaper.begin()
         push = self._inbox.push
         return await diagnosed(self._wire, self._where_kept, push=push, deadline=deadline)
 

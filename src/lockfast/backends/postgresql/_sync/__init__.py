@@ -1,3 +1,3 @@
 # Generated from src/lockfast/backends/postgresql/_async/__init__.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The verbs on PostgreSQL: the source of both flavours."""
+"""The PostgreSQL backend, written once as the source of both flavours."""

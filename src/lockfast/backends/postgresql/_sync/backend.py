@@ -1,29 +1,47 @@
 # Generated from src/lockfast/backends/postgresql/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The store of `postgresql://`: what it promises, and what it brings to the verbs of `sql`."""
+"""The `postgresql://` backend: its capabilities, and what it adds to the shared SQL verbs."""
 
 from __future__ import annotations
 
 import logging
+import os
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lockfast.backends.postgresql._sync.diagnosis import diagnosed
-from lockfast.backends.postgresql._sync.lent_wire import PostgresqlLentWire
-from lockfast.backends.postgresql._sync.wire import PostgresqlWire
-from lockfast.backends.postgresql.addresses import ACCEPTED, address_of_url
-from lockfast.backends.postgresql.dialect import Dialect
-from lockfast.backends.postgresql.findings import ONE_CONNECTION
-from lockfast.backends.postgresql.lent_connections import where_of
-from lockfast.backends.postgresql.ringing import Notifying
-from lockfast.backends.postgresql.schema import Tables
-from lockfast.backends.postgresql.statements import Statements
-from lockfast.backends.postgresql.sweeping import PostgresqlBroom
-from lockfast.backends.sql._sync.adopting import Adopting
-from lockfast.backends.sql._sync.backend import SqlBackend, checked_connections
-from lockfast.backends.sql._sync.wire import MOST
-from lockfast.backends.sql.store import Store
+from lockfast.backends.postgresql import diagnostics
+from lockfast.backends.postgresql._sync.transport import (
+    PostgresqlBorrowedTransport,
+    PostgresqlTransport,
+)
+from lockfast.backends.postgresql.address import ACCEPTED_PARAMETERS, address_of_url
+from lockfast.backends.postgresql.connection_setup import where_of
+from lockfast.backends.postgresql.diagnostics import (
+    NEEDED_PRIVILEGES,
+    ONE_CONNECTION,
+    Rights,
+    ServerFacts,
+    Snapshot,
+    Standby,
+    findings,
+)
+from lockfast.backends.postgresql.dialect import PostgresqlDialect
+from lockfast.backends.postgresql.notify import PostgresqlNotifier
+from lockfast.backends.postgresql.schema import PostgresqlTables
+from lockfast.backends.postgresql.statements import PostgresqlReaper, PostgresqlStatements
+from lockfast.backends.sql._sync.backend import (
+    BorrowingBackend,
+    SqlBackend,
+    checked_connections,
+)
+from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT
+from lockfast.backends.sql.diagnostics import clock_ahead as measured_clock_ahead
+from lockfast.backends.sql.dialect import SqlStore
+from lockfast.backends.sql.steps import Query
+from lockfast.backends.sql.verbs import NotificationsUnavailable
 from lockfast.core.naming import checked_namespace
+from lockfast.errors import BackendUnavailable, ConfigurationError
 from lockfast.model import Capabilities, TokenQuality
 
 if TYPE_CHECKING:
@@ -33,11 +51,114 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
-class PostgresqlBackend(Adopting, SqlBackend[PostgresqlWire]):
+# Queries a server about itself; `findings` interprets the replies.
+
+
+def diagnosed(
+    wire: PostgresqlTransport, tables: PostgresqlTables, *, push: bool | None, deadline: float
+) -> list[Finding]:
+    """Return findings about the server; `push` is whether notifications reach this client.
+
+    If `push` is None and there is a pooler in between, this is tested.
+    """
+    settings, standbys, connections, oldest = wire.send_all(
+        [
+            Query(diagnostics.SETTINGS_QUERY),
+            Query(diagnostics.STANDBYS_QUERY),
+            Query(diagnostics.CONNECTIONS_QUERY),
+            Query(diagnostics.OLDEST_SNAPSHOT_QUERY),
+        ],
+        deadline=deadline,
+    )
+    greeting = wire.greeting
+    if greeting is None:  # pragma: no cover - a wire that was answered has been greeted
+        raise BackendUnavailable(f"{wire.where}: it was not greeted")
+    ahead = _clock_ahead(wire, deadline)
+    rights = _rights(wire, tables, deadline)
+    # Test this last, because the wait for a notification that never comes may use up the time for
+    # queries.
+    if push is None and greeting.is_pooled:
+        push = _are_notifications_received(wire, deadline)
+    return findings(
+        ServerFacts(
+            where=wire.where,
+            version=greeting.version,
+            settings=dict(settings),
+            is_pooled=greeting.is_pooled,
+            push=push,
+            is_standby=greeting.is_standby,
+            standbys=[Standby(*row) for row in standbys],
+            ahead=ahead,
+            rights=rights,
+            snapshot=Snapshot(*oldest[0]) if oldest else None,
+            connections=connections[0][0],
+            room=wire.room,
+        )
+    )
+
+
+def _are_notifications_received(wire: PostgresqlTransport, deadline: float) -> bool:
+    """Return whether notifications reach us, tested on a channel that nobody else uses.
+
+    A pooler keeps the LISTEN for good, so the channel must be one that is never notified again.
+    """
+    try:
+        subscription = wire.subscribe(
+            f"lockfast_doctor_{os.urandom(8).hex()}", lambda _: None, deadline=deadline
+        )
+    except NotificationsUnavailable:
+        return False
+    subscription.close()
+    return True
+
+
+def _clock_ahead(wire: PostgresqlTransport, deadline: float) -> float:
+    before = time.time()
+    [[theirs]] = wire.ask(Query(diagnostics.TIME_QUERY), deadline=deadline)
+    return measured_clock_ahead(float(theirs), before=before, after=time.time())
+
+
+def _rights(wire: PostgresqlTransport, tables: PostgresqlTables, deadline: float) -> Rights:
+    [[row], *found] = wire.send_all(
+        [
+            Query(diagnostics.RIGHTS_QUERY, (tables.schema,)),
+            *(Query(diagnostics.TABLE_RIGHTS_QUERY, (tables.schema, one)) for one in tables.names),
+        ],
+        deadline=deadline,
+    )
+    user, is_there, may_use, may_make = row
+    mismatch = None
+    if may_use:
+        [rows] = wire.send_all([tables.look()], deadline=deadline)
+        try:
+            tables.are_there(rows)
+        except ConfigurationError as error:
+            mismatch = str(error)
+    return Rights(
+        user=user,
+        schema=tables.schema,
+        tables=(tables.door, tables.place),
+        schema_is_there=is_there,
+        may_use=may_use,
+        may_make=may_make,
+        missing={
+            name: [
+                right
+                for right, is_granted in zip(NEEDED_PRIVILEGES, privileges, strict=True)
+                if not is_granted
+            ]
+            for name, one in zip((tables.door, tables.place), found, strict=True)
+            for privileges in one
+        },
+        mismatch=mismatch,
+    )
+
+
+class PostgresqlBackend(BorrowingBackend, SqlBackend[PostgresqlTransport]):
     """Locks in two tables of a PostgreSQL database."""
 
     _scheme = "postgresql"
-    _lent_wire = PostgresqlLentWire
+    _borrowed_transport = PostgresqlBorrowedTransport
     _where_of = staticmethod(where_of)
 
     capabilities = Capabilities(
@@ -51,7 +172,7 @@ class PostgresqlBackend(Adopting, SqlBackend[PostgresqlWire]):
         hands_over=True,
         sequencers=True,
     )
-    options = frozenset({"schema", "table", "connections"}) | ACCEPTED
+    options = frozenset({"schema", "table", "connections"}) | ACCEPTED_PARAMETERS
 
     def __init__(
         self,
@@ -62,44 +183,49 @@ class PostgresqlBackend(Adopting, SqlBackend[PostgresqlWire]):
         namespace: str = "lockfast",
         schema: str = "public",
         table: str = "lockfast",
-        connections: int | str = MOST,
+        connections: int | str = CONNECTIONS_DEFAULT,
         **options: Any,  # noqa: ANN401 - what libpq takes
     ) -> None:
         address = address_of_url(url, where=location, options=options)
-        wire = PostgresqlWire(address, clock=clock, most=checked_connections(connections))
+        wire = PostgresqlTransport(address, clock=clock, most=checked_connections(connections))
         self._set_up(wire, clock=clock, namespace=namespace, schema=schema, table=table)
 
     def _set_up(
         self,
-        wire: PostgresqlWire,
+        wire: PostgresqlTransport,
         *,
         clock: Clock,
         namespace: str = "lockfast",
         schema: str = "public",
         table: str = "lockfast",
     ) -> None:
-        tables = Tables(schema=schema, table=table)
+        tables = PostgresqlTables(schema=schema, table=table)
         namespace = checked_namespace(namespace)
-        store = Store(
+        store = SqlStore(
             tables,
-            Dialect(tables),
-            Statements(tables, namespace=namespace),
-            Notifying(tables, namespace=namespace),
-            PostgresqlBroom(tables),
+            PostgresqlDialect(tables),
+            PostgresqlStatements(tables, namespace=namespace),
+            PostgresqlNotifier(tables, namespace=namespace),
+            PostgresqlReaper(tables),
         )
-        ears: PostgresqlWire | None = wire
+        notification_source: PostgresqlTransport | None = wire
         if wire.room == 1:
-            ears = None
+            notification_source = None
             self.capabilities = replace(type(self).capabilities, push_wakeup=False)
             _log.warning("%s: %s", wire.where, ONE_CONNECTION)
         super().__init__(
-            wire, store, location=wire.where, clock=clock, namespace=namespace, ears=ears
+            wire,
+            store,
+            location=wire.where,
+            clock=clock,
+            namespace=namespace,
+            notification_source=notification_source,
         )
         self._where_kept = tables
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol; nothing is made for it."""
-        self._tidying.begin()
+        """Check the server without creating the tables."""
+        self._idle_reaper.begin()
         push = self._inbox.push
         return diagnosed(self._wire, self._where_kept, push=push, deadline=deadline)
 

@@ -1,1 +1,1 @@
-"""The verbs on Redis: the source of both flavours."""
+"""The Redis backend: the source of both flavours."""

@@ -1,4 +1,4 @@
-"""The way to whichever server is the master; `sentinel/` says the rules, and decides."""
+"""The transport to whichever server is the master; `sentinel_replies` decides which."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
-from lockfast._async.single_flight import AsyncSingleFlight
-from lockfast.backends.redis.connection.aio import (
-    Link,
-    Wire,
-    client_of_sentinel,
-    let_go_in_child,
+from lockfast.backends._async.single_flight import AsyncSingleFlight
+from lockfast.backends.redis.connection_aio import (
+    RedisConnection,
+    RedisTransport,
+    abandon_in_child,
+    sentinel_client,
 )
-from lockfast.backends.redis.routing import Endpoint, attempt_until, is_passing
-from lockfast.backends.redis.sentinel.answers import (
-    AFTER_SILENCE,
-    LOOK_EVERY,
-    LOOK_PATIENCE,
-    Answer,
+from lockfast.backends.redis.routing import attempt_until, is_transient
+from lockfast.backends.redis.sentinel_replies import (
+    SENTINEL_POLL_SECONDS,
+    SENTINEL_RETRY_SECONDS,
+    SENTINEL_TIMEOUT_SECONDS,
+    SentinelReply,
     is_master,
     leads_failover,
     named,
@@ -35,13 +35,14 @@ from lockfast.runtime import aio as runtime
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lockfast.backends.redis.addresses import Address
+    from lockfast.backends.redis.address import Address
     from lockfast.backends.redis.resp import Reply
+    from lockfast.core.descriptor import Endpoint
     from lockfast.runtime.clock import Clock
 
 
-class AsyncSentinelWire(Wire):
-    """The way to whichever server is the master."""
+class AsyncSentinelTransport(RedisTransport):
+    """The transport to whichever server is the master."""
 
     def __init__(
         self, address: Address, *, kind: type, options: dict[str, Any], clock: Clock
@@ -51,18 +52,18 @@ class AsyncSentinelWire(Wire):
         self._sentinels = list(address.endpoints)
         self._master: Endpoint | None = None
         self._epoch = 0
-        self._look_at = 0.0
+        self._poll_at = 0.0
         self._silent: dict[Endpoint, float] = {}
         self._watchers: dict[Endpoint, Any] = {}
-        self._looking = AsyncSingleFlight[None](clock)
+        self._polling = AsyncSingleFlight[None](clock)
 
-    async def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
-        """Return the reply to one command; see Wire."""
+    async def ask(self, request: bytes, *, deadline: float) -> Reply:
+        """Return the reply to one command; transient refusals are retried until the deadline."""
         await self._look(deadline)
         attempt = 0
         while True:
-            reply = await super().ask(request, deadline=deadline, ahead=ahead)
-            if not is_passing(reply):
+            reply = await super().ask(request, deadline=deadline)
+            if not is_transient(reply):
                 return reply
             if not await self._may_retry(attempt, deadline):
                 if reply.code == "READONLY":
@@ -70,22 +71,22 @@ class AsyncSentinelWire(Wire):
                 return reply
             attempt += 1
 
-    async def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
-        """Return the replies to several commands; see Wire."""
+    async def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return the replies to several commands; transient refusals are retried likewise."""
         await self._look(deadline)
         attempt = 0
-        replies = await super().ask_all(requests, deadline=deadline)
-        while refused := [i for i, reply in enumerate(replies) if is_passing(reply)]:
+        replies = await super().send_all(requests, deadline=deadline)
+        while refused := [i for i, reply in enumerate(replies) if is_transient(reply)]:
             if not await self._may_retry(attempt, deadline):
                 break
             attempt += 1
-            again = await super().ask_all([requests[i] for i in refused], deadline=deadline)
+            again = await super().send_all([requests[i] for i in refused], deadline=deadline)
             for i, reply in zip(refused, again, strict=True):
                 replies[i] = reply
         return replies
 
     async def _may_retry(self, attempt: int, deadline: float) -> bool:
-        """Leave a server that is no master (any more), and pause; false if time is up."""
+        """Leave the server, which may not be the master now, and pause; false if time is up."""
         self._leave_master()
         return await self._pause(attempt, deadline)
 
@@ -102,7 +103,7 @@ class AsyncSentinelWire(Wire):
 
     # -- connecting --------------------------------------------------------------------
 
-    async def _connect(self, deadline: float) -> Link:
+    async def _connect(self, deadline: float) -> RedisConnection:
         attempt = 0
         while True:
             until = attempt_until(now=self._clock.now(), deadline=deadline)
@@ -113,22 +114,22 @@ class AsyncSentinelWire(Wire):
                     raise
             attempt += 1
 
-    async def _connect_to_master(self, until: float) -> Link:
+    async def _connect_to_master(self, until: float) -> RedisConnection:
         endpoint = await self._find(until)
         before, self._master = self._master, endpoint
         if before not in (None, endpoint):
-            self.leave()  # some may still be connected to the one before
+            self.leave()  # some connections may still go to the previous master
         return await self._dial({"host": endpoint.host, "port": endpoint.port}, until)
 
-    def _greeted(self, answer: object) -> None:
+    def _check_handshake(self, answer: object) -> None:
         if not is_master(answer):
             raise not_master(self.where)
 
     async def _find(self, until: float) -> Endpoint:
-        """Return the master's address, from the first Sentinel that is not behind what we know."""
+        """Return the master's address, from the first Sentinel that is not behind our epoch."""
         sentinels = self._sentinels
         each = max(0.05, (until - self._clock.now()) / (len(sentinels) + 1))
-        answers: list[Answer] = []
+        answers: list[SentinelReply] = []
         for sentinel in sentinels:
             answers.append(await self._masters_known_to(sentinel, each))
             found = named(answers[-1], self._address.service)
@@ -136,32 +137,33 @@ class AsyncSentinelWire(Wire):
                 self._prefer(sentinel)
                 break
         else:
-            # All are behind: Sentinels that were set up anew begin to count anew.
+            # All are behind our epoch, because Sentinels that were set up again count from the
+            # beginning.
             found = newest(answers, self._address.service)
         if found is None:
             raise no_master(self._address, answers) from next(
                 (one for one in answers if isinstance(one, BaseException)), None
             )
         self._epoch, endpoint = found
-        self._look_at = self._clock.now() + LOOK_EVERY
+        self._poll_at = self._clock.now() + SENTINEL_POLL_SECONDS
         return self._address.remap(endpoint)
 
     def _prefer(self, sentinel: Endpoint) -> None:
-        # Another list: somebody may be going through this one.
+        # Make a new list, because another caller may be iterating over this one.
         self._sentinels = sorted(self._address.endpoints, key=lambda one: one != sentinel)
 
-    async def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
+    async def _masters_known_to(self, sentinel: Endpoint, patience: float) -> SentinelReply:
         try:
             client = self._client_of(sentinel, patience)
         except OSError as error:
-            return error  # it reads its own version from a file: nothing more may be opened
+            return error  # no descriptor may be left for the driver's version file
         try:
             return await _masters(client, self._address.service)
         finally:
             await client.connection_pool.disconnect()
 
     def _client_of(self, sentinel: Endpoint, patience: float) -> Any:  # noqa: ANN401 - the driver's
-        return client_of_sentinel(
+        return sentinel_client(
             clock=self._clock,
             host=sentinel.host,
             port=sentinel.port,
@@ -172,53 +174,58 @@ class AsyncSentinelWire(Wire):
             },
         )
 
-    # -- doubting ----------------------------------------------------------------------
+    # -- checking the master -----------------------------------------------------------
 
     async def _look(self, deadline: float) -> None:
-        """Leave a master that was replaced, though it may still answer as if it were one.
+        """Leave a master that was replaced, though it may still answer as if it were the master.
 
-        Nothing is sent before, if the last word of a Sentinel is older than it may be: a
-        master that is cut off from its Sentinels learns of the other one last.
+        If the Sentinels' last answer is too old, no request is sent before this check, because a
+        master that is cut off from its Sentinels learns of its successor last.
         """
         now = self._clock.now()
-        is_fresh = now < self._look_at or self._master is None or not self._may_reuse()
+        is_fresh = now < self._poll_at or self._master is None or not self._may_reuse()
         if is_fresh or now >= deadline:
             return
-        # All who ask meanwhile wait for the same answer; none of them can cancel it. Without
-        # one, the requests go where they would have gone.
-        until = min(deadline, now + LOOK_PATIENCE)
-        await self._looking.fly(self._look_again, deadline=until)
+        # Concurrent callers wait for the same answer, and none of them can cancel it. Without an
+        # answer, requests go to the known master.
+        until = min(deadline, now + SENTINEL_TIMEOUT_SECONDS)
+        await self._polling.run_shared(self._poll_sentinels, deadline=until)
 
-    async def _look_again(self) -> None:
-        # All of them: the failover is news to those who took no part in it, for some seconds.
+    async def _poll_sentinels(self) -> None:
+        # Ask all Sentinels, because those that took no part in a failover learn of it seconds
+        # later.
         now = self._clock.now()
         asked = [one for one in self._address.endpoints if self._silent.get(one, 0.0) <= now]
-        said = await runtime.gather([partial(self._said_by, one) for one in asked])
-        answers = dict(zip(asked, said, strict=True))
+        polled = await runtime.gather([partial(self._reply_of, one) for one in asked])
+        answers = dict(zip(asked, polled, strict=True))
         now = self._clock.now()
         for sentinel, answer in answers.items():
             if isinstance(answer, BaseException):
-                self._silent[sentinel] = now + AFTER_SILENCE
-        self._look_at = now + LOOK_EVERY
+                self._silent[sentinel] = now + SENTINEL_RETRY_SECONDS
+        self._poll_at = now + SENTINEL_POLL_SECONDS
         found = newest(answers.values(), self._address.service)
         if found is not None and found.epoch > self._epoch:
             self._epoch = found.epoch
             if self._address.remap(found.endpoint) != self._master:
                 self._leave_master()
 
-    async def _said_by(self, sentinel: Endpoint) -> Answer:
+    async def _reply_of(self, sentinel: Endpoint) -> SentinelReply:
         try:
             watcher = self._watchers.get(sentinel)
             if watcher is None:
-                # Kept: connecting costs more than asking, with TLS a hundred times.
-                watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
+                # Keep the connection open, because connecting costs more than asking, a hundred
+                # times more with TLS.
+                watcher = self._watchers[sentinel] = self._client_of(
+                    sentinel, SENTINEL_TIMEOUT_SECONDS
+                )
             return await _masters(watcher, self._address.service)
         except Exception as error:  # noqa: BLE001 - it is the answer
-            # Whatever it is, the request that made us look must not fail by it.
+            # Whatever the error is, the request that triggered the check must not fail because of
+            # it.
             return error
 
-    async def views(self, *, deadline: float) -> dict[Endpoint, Answer]:
-        """Return what each Sentinel says, for a diagnosis."""
+    async def views(self, *, deadline: float) -> dict[Endpoint, SentinelReply]:
+        """Return what each Sentinel reports, for diagnostics."""
         patience = max(0.05, (deadline - self._clock.now()) / 2)
         sentinels = self._address.endpoints
         found = await runtime.gather(
@@ -228,7 +235,7 @@ class AsyncSentinelWire(Wire):
 
     @property
     def service(self) -> str:
-        """What the Sentinels call the master."""
+        """The Sentinels' name for the master."""
         return self._address.service
 
     # -- closing -----------------------------------------------------------------------
@@ -236,32 +243,32 @@ class AsyncSentinelWire(Wire):
     async def close(self) -> None:
         """Close the connections."""
         watchers, self._watchers = self._watchers, {}
-        await runtime.each_in_turn(
-            self._looking.end,
+        await runtime.run_all_steps(
+            self._polling.end,
             *(one.connection_pool.disconnect for one in watchers.values()),
             super().close,
         )
 
     def after_fork_in_child(self) -> None:
-        """Leave the parent's connection alone."""
+        """Abandon the parent's connections."""
         super().after_fork_in_child()
-        self._looking.after_fork_in_child()
-        let_go_in_child(self._watchers)
+        self._polling.after_fork_in_child()
+        abandon_in_child(self._watchers)
         self._watchers = {}
 
 
 _NONSENSE = AttributeError, LookupError, TypeError, ValueError, RecursionError
 
 
-async def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
+async def _masters(client: Any, service: str) -> SentinelReply:  # noqa: ANN401 - the driver's
     try:
         known: Mapping[str, Any] = await client.sentinel_masters()
         if leads_failover(known, service):
             asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
             return promoted(known, service, await client.execute_command(*asked))
     except (RedisError, OSError, *_NONSENSE) as error:
-        # The second: as above. The others are what the driver makes of bytes that are not the
-        # protocol's.
+        # An OSError may mean that no descriptor is left. The driver raises the others for bytes
+        # that are not the Redis protocol.
         return error
     else:
         return known

@@ -1,3 +1,3 @@
 # Generated from src/lockfast/backends/redis/_async/__init__.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The verbs on Redis: the source of both flavours."""
+"""The Redis backend: the source of both flavours."""

@@ -1,22 +1,32 @@
 # Generated from src/lockfast/backends/redis/_async/cluster.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The way to all nodes of a cluster; `cluster/` says the rules, and decides."""
+"""The transport to all nodes of a cluster; `routing` and `cluster_map` make the decisions."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from lockfast._sync.single_flight import SingleFlight
-from lockfast.backends.redis.cluster.coverage import UNNAMED, Coverage
-from lockfast.backends.redis.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
-from lockfast.backends.redis.connection.threads import Wire
-from lockfast.backends.redis.resp import Refusal, Reply
+from lockfast.backends._sync.single_flight import SingleFlight
+from lockfast.backends.redis.cluster_map import (
+    SLOT_MAP,
+    UNNAMED,
+    Coverage,
+    MapPoll,
+    SlotMap,
+    candidates,
+    read_map,
+)
+from lockfast.backends.redis.connection_threads import (
+    ClusterSubscription,
+    RedisSubscription,
+    RedisTransport,
+)
+from lockfast.backends.redis.resp import ErrorReply, Reply
 from lockfast.backends.redis.routing import (
-    FIRST_PAUSE,
-    FRESH,
-    LONGEST_PAUSE,
-    Endpoint,
+    FIRST_RETRY_SECONDS,
+    LONGEST_RETRY_SECONDS,
+    MAP_FRESH_SECONDS,
     RoutedRequest,
     attempt_until,
     batches,
@@ -24,7 +34,6 @@ from lockfast.backends.redis.routing import (
     learn,
     routes_of,
 )
-from lockfast.backends.redis.subscription.threads import ClusterSubscription, Subscription
 from lockfast.core.backoff import delay
 from lockfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from lockfast.runtime import threads as runtime
@@ -32,19 +41,20 @@ from lockfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lockfast.backends.redis.addresses import Address
+    from lockfast.backends.redis.address import Address
+    from lockfast.core.descriptor import Endpoint
     from lockfast.runtime.clock import Clock
 
 
-class NodeWire(Wire):
-    """The way to one node."""
+class ClusterNodeTransport(RedisTransport):
+    """The transport to one node."""
 
-    def _greeted(self, answer: object) -> None:
-        """Take any answer: who is no node of a cluster tells no map of slots."""
+    def _check_handshake(self, answer: object) -> None:
+        """Accept any reply; a server outside a cluster is noticed later, as it has no slot map."""
 
 
-class Cluster:
-    """The way to all nodes of a cluster."""
+class ClusterTransport:
+    """The transport to all nodes of a cluster."""
 
     is_sharded = True
 
@@ -56,18 +66,18 @@ class Cluster:
         self._options = options
         self._kind = kind
         self._clock = clock
-        self._wires: dict[Endpoint, Wire] = {}
+        self._wires: dict[Endpoint, RedisTransport] = {}
         self._slots: SlotMap | None = None
-        self._looked_at = 0.0
-        self._looking = SingleFlight[SlotMap](clock)
+        self._map_requested_at = 0.0
+        self._map_flight = SingleFlight[SlotMap](clock)
         self._is_doubtful = True
         self._suspects: set[Endpoint] = set()
         self._listening_at: Endpoint | None = None
 
-    # -- asking ------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------
 
-    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
-        """Return the reply to one command; see Wire."""
+    def ask(self, request: bytes, *, deadline: float) -> Reply:
+        """Return the reply to one command, from the node that serves its slot."""
         route = RoutedRequest.for_request(request)
         slots = self._slots
         if not self._is_doubtful and slots is not None and route.slot is not None:
@@ -75,16 +85,16 @@ class Cluster:
             node = slots.owners[route.slot]
             if node is not None:
                 try:
-                    reply = self._wire(node).ask(request, deadline=deadline, ahead=ahead)
+                    reply = self._wire(node).ask(request, deadline=deadline)
                 except OutcomeUnknown:
                     self._suspect(node)
                     raise
                 except BackendUnavailable:
                     self._suspect(node)
                 else:
-                    if reply.__class__ is not Refusal:
+                    if reply.__class__ is not ErrorReply:
                         return reply
-                    self._hear(route, [reply], node)
+                    self._deliver(route, [reply], node)
                     self._learn([route], slots)
         if not route.is_over:
             self._run([route], deadline)
@@ -92,10 +102,10 @@ class Cluster:
             raise route.outcome
         return route.outcome
 
-    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
-        """Return the replies to several commands, each node's sent together.
+    def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return the replies to several commands; those for the same node are sent together.
 
-        No node waits for another's answers. An error stands in place of a missing one.
+        No node waits for another's replies. An error takes the place of a missing reply.
         """
         routes = routes_of(requests)
         groups = by_node(routes, self._known_map(deadline))
@@ -103,7 +113,7 @@ class Cluster:
         return [outcome for one in routes for outcome in one.outcomes()]
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
-        """Return the numbers of the requests that go to each node, as far as is known."""
+        """Return the indices of the requests that go to each node, as far as is known."""
         parts: dict[str, list[int]] = {}
         for i, request in enumerate(requests):
             [node] = by_node([RoutedRequest.for_request(request)], self._slots)
@@ -111,14 +121,14 @@ class Cluster:
         return parts
 
     def _run(self, routes: list[RoutedRequest], deadline: float) -> None:
-        """See the routed requests through, or until the deadline."""
+        """Send the routed requests until each has its outcome, or until the deadline."""
         attempt = 0
         while True:
             try:
                 slots = self._map_for(routes, deadline)
             except LockError as error:
                 for one in routes:
-                    one.fail(error)
+                    one.fail(self._explained(error, one))
             else:
                 for node, some in batches(routes, slots):
                     self._send(node, some, deadline)
@@ -128,7 +138,9 @@ class Cluster:
                 return
             if any(one.must_pause for one in routes):
                 jitter = self._clock.jitter()
-                pause = delay(attempt, jitter=jitter, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+                pause = delay(
+                    attempt, jitter=jitter, first=FIRST_RETRY_SECONDS, most=LONGEST_RETRY_SECONDS
+                )
                 attempt += 1
                 if self._clock.now() + pause >= deadline:
                     for one in routes:
@@ -140,8 +152,9 @@ class Cluster:
         requests = [part for one in routes for part in one.requests()]
         try:
             if node is None:
-                raise self._no_owner(routes)
-            replies = self._wire(node).ask_all(requests, deadline=deadline)
+                outage = BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
+                raise self._explained(outage, *routes)
+            replies = self._wire(node).send_all(requests, deadline=deadline)
         except LockError as error:
             self._suspect(node)
             for one in routes:
@@ -150,16 +163,17 @@ class Cluster:
         for one in routes:
             size = len(one.requests())
             own, replies = replies[:size], replies[size:]
-            self._hear(one, own, node)
+            self._deliver(one, own, node)
 
-    def _no_owner(self, routes: list[RoutedRequest]) -> BackendUnavailable:
-        slots = self._slots
-        if slots is not None and any(one.slot in slots.unnamed for one in routes):
+    def _explained(self, error: LockError, *routes: RoutedRequest) -> LockError:
+        unnamed = () if self._slots is None else self._slots.unnamed
+        if isinstance(error, BackendUnavailable) and any(one.slot in unnamed for one in routes):
+            # This is the cause even if the time ran out while the map was requested again.
             return BackendUnavailable(f"{self.where}: {UNNAMED}")
-        return BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
+        return error
 
-    def _hear(self, route: RoutedRequest, replies: list[Reply], node: Endpoint) -> None:
-        if route.hear(replies, asked=node, remap=self._address.remap):
+    def _deliver(self, route: RoutedRequest, replies: list[Reply], node: Endpoint) -> None:
+        if route.deliver(replies, asked=node, remap=self._address.remap):
             self._suspect(node)
         else:
             self._suspects.discard(node)
@@ -173,89 +187,90 @@ class Cluster:
         if node is not None:
             self._suspects.add(node)
 
-    def _wire(self, node: Endpoint) -> Wire:
+    def _wire(self, node: Endpoint) -> RedisTransport:
         wire = self._wires.get(node)
         if wire is None:
-            wire = NodeWire(
+            wire = ClusterNodeTransport(
                 kind=self._kind,
                 options={**self._options, "host": node.host, "port": node.port},
                 clock=self._clock,
                 where=f"{self.where} (node {node})",
             )
-            # Of two threads that make one, the first one's is used by both.
+            # If two threads each create a transport, both use the first.
             wire = self._wires.setdefault(node, wire)
         return wire
 
     # -- the map -----------------------------------------------------------------------
 
     def coverage(self, *, deadline: float) -> Coverage:
-        """Return what is served, by a map that is asked for now and each master's own word.
+        """Return what is served, according to a fresh map and to each master's own report.
 
-        The deadline is for each of the two, so that slow nodes do not hide the others.
+        Each of these two steps may take as long as the time until the deadline, so that slow nodes
+        do not hide the others.
         """
         patience = deadline - self._clock.now()
-        self._is_doubtful, self._looked_at = True, 0.0
+        self._is_doubtful, self._map_requested_at = True, 0.0
         slots = self._map(deadline)
         masters, until = list(slots.masters), self._clock.now() + patience
-        views = runtime.gather([partial(self._told_by, one, until) for one in masters])
+        views = runtime.gather([partial(self._request_map, one, until) for one in masters])
         return Coverage.of(slots, dict(zip(masters, views, strict=True)))
 
-    def node(self, node: Endpoint) -> Wire:
-        """Return the way to one node."""
+    def node(self, node: Endpoint) -> RedisTransport:
+        """Return the transport to one node."""
         return self._wire(node)
 
     def _known_map(self, deadline: float) -> SlotMap | None:
         try:
             return self._map(deadline)
         except LockError:
-            return self._slots  # those who need it will hear what is wrong
+            return self._slots  # requests that need the map will report what is wrong
 
     def _map_for(self, routes: list[RoutedRequest], deadline: float) -> SlotMap:
-        # Who was pointed to a node goes there at once, whatever else may have moved.
+        # A redirected request goes to its node at once, whatever else may have moved.
         if self._slots is not None and all(one.node is not None for one in routes):
             return self._slots
         return self._map(deadline)
 
     def _map(self, deadline: float) -> SlotMap:
-        """Return the map, asked for anew if a node did not answer since."""
+        """Return the map; request it again if the known one may be outdated."""
         slots = self._slots
         if slots is not None and not self._needs_map():
             return slots
-        # All who need it meanwhile wait for the same answer; none of them can cancel it.
-        looking = self._looking.fly(partial(self._look, deadline), deadline=deadline)
+        # Concurrent callers share one request for the map, and none of them can cancel it.
+        looking = self._map_flight.run_shared(partial(self._look, deadline), deadline=deadline)
         if looking.is_known:
             return looking.result()
-        if looking.is_cut_off:
+        if looking.is_stopped:
             raise BackendUnavailable(f"{self.where}: closed before a node told the map")
         raise BackendUnavailable(f"{self.where}: no node tells the map in time")
 
     def _needs_map(self) -> bool:
-        return self._is_doubtful and self._clock.now() - self._looked_at >= FRESH
+        return self._is_doubtful and self._clock.now() - self._map_requested_at >= MAP_FRESH_SECONDS
 
     def _look(self, deadline: float) -> SlotMap:
-        poll = Poll(
+        poll = MapPoll(
             self._slots,
             seeds=self._address.endpoints,
             suspects=self._suspects,
             start=self._clock.jitter(),
         )
         while (node := poll.next(now := self._clock.now())) is not None:
-            told = self._told_by(node, poll.until(now=now, deadline=deadline))
-            poll.hear(node, told, now=self._clock.now())
+            reported = self._request_map(node, poll.until(now=now, deadline=deadline))
+            poll.deliver(node, reported, now=self._clock.now())
         slots = poll.elected(where=self.where)
-        self._looked_at = self._clock.now()
+        self._map_requested_at = self._clock.now()
         self._is_doubtful = False
         self._suspects = poll.doubted(slots)
         self._slots = slots
-        self._forget_strangers(slots)
+        self._close_removed_nodes(slots)
         return slots
 
-    def _told_by(self, node: Endpoint, until: float) -> SlotMap | LockError:
+    def _request_map(self, node: Endpoint, until: float) -> SlotMap | LockError:
         try:
             reply = self._wire(node).ask(SLOT_MAP, deadline=until)
         except LockError as error:
             return error
-        return read_map(reply, told_by=node, remap=self._address.remap, where=self.where)
+        return read_map(reply, reported_by=node, remap=self._address.remap, where=self.where)
 
     def _candidates(self) -> list[Endpoint]:
         jitter = self._clock.jitter()
@@ -263,18 +278,18 @@ class Cluster:
             self._slots, seeds=self._address.endpoints, suspects=self._suspects, start=jitter
         )
 
-    def _forget_strangers(self, slots: SlotMap) -> None:
+    def _close_removed_nodes(self, slots: SlotMap) -> None:
         for node in set(self._wires) - slots.nodes - set(self._address.endpoints):
             self._wires.pop(node).close()
 
     # -- listening ---------------------------------------------------------------------
 
     def subscribe(
-        self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float
-    ) -> Subscription:
-        """Return a subscription to the channel at any node: messages reach them all."""
+        self, channel: bytes, deliver: Callable[[bytes], None], *, deadline: float
+    ) -> RedisSubscription:
+        """Return a subscription to the channel at any node, because messages reach all nodes."""
         if self._listening_at is not None:
-            # Who asks for another one has lost the last: that node is not the first to try.
+            # A new subscription means that the last one was lost, so do not try its node first.
             self._suspect(self._listening_at)
         self._map(deadline)
         failure: LockError | None = None
@@ -282,7 +297,7 @@ class Cluster:
             until = attempt_until(now=self._clock.now(), deadline=deadline)
             try:
                 subscription = self._wire(node).subscribe(
-                    channel, hear, deadline=until, kind=ClusterSubscription
+                    channel, deliver, deadline=until, kind=ClusterSubscription
                 )
             except (BackendUnavailable, OutcomeUnknown) as error:
                 self._suspect(node)
@@ -295,17 +310,17 @@ class Cluster:
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Let no connection that was made before be used again, nor listened to."""
+        """Stop using every existing connection, for requests and for listening."""
         for wire in list(self._wires.values()):
             wire.leave()
 
     def close(self) -> None:
         """Close the connections to all nodes."""
         wires = list(self._wires.values())
-        runtime.each_in_turn(self._looking.end, *(wire.close for wire in wires))
+        runtime.run_all_steps(self._map_flight.end, *(wire.close for wire in wires))
 
     def after_fork_in_child(self) -> None:
-        """Leave the parent's connections alone."""
+        """Abandon the parent's connections."""
         for wire in self._wires.values():
             wire.after_fork_in_child()
-        self._looking.after_fork_in_child()
+        self._map_flight.after_fork_in_child()

@@ -1,7 +1,7 @@
-"""What runs inside the server: one verb per file, its contract in the first comment.
+"""The scripts that run inside the server, one per file, with its contract in the first comment.
 
-A script of Redis has no way to call another, so a line `-- include x.lua` stands for that
-file. It may stand in the middle: what is said before it runs before the rest is defined.
+A Redis script cannot call another, so a line `-- include x.lua` is replaced by that file. The line
+may come in the middle of a script, so that the code before it runs before the rest is even defined.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ _INCLUDE = re.compile(r"^-- include (\w+\.lua)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A whole script, and the name under which a Redis server keeps it."""
+    """A complete script, and the name under which a Redis server caches it."""
 
     source: bytes
     sha: bytes
 
     @classmethod
     def from_text(cls, text: str) -> Script:
-        """Return the script, under the server's own name for it, which is no protection."""
+        """Return the script with its SHA-1, which is the server's name for it and no protection."""
         source = text.encode()
         return cls(source, hashlib.sha1(source, usedforsecurity=False).hexdigest().encode())
 
 
 @cache
 def redis_script(verb: str) -> Script:
-    """Return the script of a verb."""
+    """Return the script named `verb`."""
     return Script.from_text(script_text(__name__, verb))
 
 
 @cache
 def script_text(package: str, verb: str) -> str:
-    """Return the text of a script that stands in a package, whole."""
-    # Not by a path: the package may stand in a zip file.
+    """Return the text of a script in a package, with its includes."""
+    # Do not use a file path, because the package may be inside a zip file.
     folder = resources.files(package)
     return _INCLUDE.sub(lambda found: _text(folder / found[1]), _text(folder / f"{verb}.lua"))
 

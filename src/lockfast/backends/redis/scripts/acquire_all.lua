@@ -1,8 +1,8 @@
 #!lua
--- Grants several names to one who asks for all of them, if nobody is at any of their doors.
--- KEYS door ends line gone kin, of one name after the other
--- ARGV 1 capacity  2... claim and details of each name, as acquire has them
--- → the token of each, or 0: then nothing was done, and they are asked for one by one
+-- Grants several names to a client that wants all of them, if nobody is at any of their doors.
+-- KEYS door ends line gone kin, for each name
+-- ARGV 1 capacity  2... claim and details for each name, as in acquire
+-- → the token of each, or 0: then nothing was done, and the client asks for them one by one
 
 -- include opening.lua
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Tells that a client still waits for these names, and lets their lines move.
--- KEYS door ends line gone kin, of one name after the other
+-- Records that a client still waits for these names, and lets their lines move.
+-- KEYS door ends line gone kin, for each name
 -- ARGV 1 inbox  2... the client, for each name
--- → for each name: its epoch there, or 0 if none of its claims waits; µs until the first of
---   those inside ends, or -1; whether there is more to settle (1, 0)
+-- → for each name: the client's epoch there, or 0 if none of its claims waits; µs until the first of
+--   the claims inside ends, or -1; whether there is more to settle (1, 0)
 
 -- include opening.lua
 

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Ends holds by an operator's hand, some at a time; each leaves its lock_delay closed.
+-- Ends holds on an operator's request, some at a time; each stays closed for its lock_delay.
 -- KEYS door ends line gone kin
--- ARGV 1 how many of those inside to pass over: they do not hold, or are not meant
---      2 the token by which it must be held, or nothing  3 the explicit owner, or nothing
--- → {now, where to go on or -1, deadlines and records of the broken...}
+-- ARGV 1 how many claims inside to pass over: they do not hold, or do not match
+--      2 the token that the hold must have, or empty  3 its explicit owner, or empty
+-- → {now, where to continue or -1, deadlines and records of the broken holds...}
 
 -- include opening.lua
 
@@ -28,7 +28,7 @@ for i = 1, #some, 2 do
       finish(place, now + place.delay)
       bury(place, 'B')
     else
-      drop(place) -- no tombstone: it may not have answered yet, and then it asks again
+      drop(place) -- no tombstone: its client may not have answered yet, and then asks again
     end
   else
     skipped = skipped + 1

@@ -1,14 +1,14 @@
--- The steps that the verbs share. The rules are those of core/door.py; here nothing walks
--- the line, so what ends or moves up together does so at most STEPS at a time. `more` says
--- that some is left: whoever comes next goes on with it.
+-- The steps that the verbs share. The rules are those of core/door.py, but nothing here walks the
+-- line: at most STEPS claims end or move up in one call. `more` says that some are left; the next
+-- request continues with them.
 local WINDOW, TOMBSTONE = 2500000, 60000000 -- as in core/door.py
-local PATIENCE, OVERDUE = 7000000, 2500000 -- a client that was silent for so long is dead; in doubt, sooner
+local PATIENCE, OVERDUE = 7000000, 2500000 -- a client that is silent this long is dead, or in doubt
 local GLANCE = 60000000
 local STEPS, SHOWN = 16, 16
 local steps, more = STEPS, false
 
--- Of the door that is open. Each call costs more than all the rest, so a field that was read
--- is kept, and those that were changed are written at the end, all together.
+-- State of the open door. A Redis call costs more than all the rest, so a field that was read is
+-- kept, and changed fields are written at the end, all together.
 local fields, changed, clients
 local dirty, made, was_left, is_lined, has_gone, before
 
@@ -36,10 +36,10 @@ local function put(field, text)
   fields[field], changed[field], dirty = text, true, true
 end
 
--- A record: standing since token weight ttl delay hold party client owner. Standings are
--- H(olding), A(dmitted), C(losing), W(aiting), G(one), B(roken). Of one who waits, `since`
--- is the epoch of its client: another epoch means that the claim is void; and `token`, which it
--- has none of, is when it came.
+-- A record: standing since token weight ttl delay hold party client owner. Standings are H(olding),
+-- A(dmitted), C(losing), W(aiting), G(one), B(roken). For a waiting claim, `since` is the epoch of
+-- its client: another epoch means that the claim is void. It has no token yet: `token` is its time
+-- of arrival.
 local RECORD = '^(%a) (%d+) (%d+) ((%d+) (%d+) (%d+) (%d+) (%S+) (%S+) .*)$'
 
 local function place_of(claim, text)
@@ -67,8 +67,8 @@ local function erase(place)
   put('#' .. place.id, false)
 end
 
--- The server evicted the line, or a key without which it cannot be relied on. The clients of all
--- claims in it learn so from their next heartbeat, and join again.
+-- The server evicted the line, or a key that the line depends on. The clients of all claims in it
+-- learn this from their next heartbeat, and join again.
 local function lose_line()
   if is_lined ~= false then
     call('UNLINK', LINE)
@@ -77,8 +77,8 @@ local function lose_line()
   lost, arrivals, is_lined, dirty = last_epoch, 0, false, true
 end
 
--- Only while somebody waits are there arrivals. Those who left may have been the last; where nobody
--- left, the line was evicted.
+-- `arrivals` is positive only while claims wait. If claims left in this call, they may have been
+-- the last; if none left and the line is missing, it was evicted.
 local function somebody_waits()
   if arrivals > 0 and is_lined == nil then
     is_lined = call('EXISTS', LINE) == 1
@@ -142,7 +142,7 @@ local function save()
     end
   end
   save_fields()
-  -- A key that was made now has no end yet; the others have theirs.
+  -- A key that was created now has no expiry yet; the others have theirs.
   for _, key in ipairs({DOOR, ENDS, LINE, GONE, KIN}) do
     if made[key] or keep ~= before[3] then
       call('PEXPIREAT', key, int(keep))
@@ -150,14 +150,15 @@ local function save()
   end
 end
 
--- Explicit owners. Members of kin: party (32 digits), i(nside) with its weight or w(aiting),
--- claim. The claims of one party are one hold: they count once, and share a token.
+-- Explicit owners, called `party`. Members of kin: party (32 digits), i(nside) with its weight or
+-- w(aiting), claim. The claims of one explicit owner are one hold: they count once, and share a
+-- token.
 
 local function kin_key(place)
   return place.party .. 'i' .. string.format('%010d', place.weight) .. place.id
 end
 
--- → the party's weight inside, and one of its claims there
+-- → the explicit owner's weight inside, and one of its claims there
 local function heaviest(party)
   for _ = 1, STEPS do
     local last = call('ZREVRANGEBYLEX', KIN, '(' .. party .. 'j', '[' .. party .. 'i', 'LIMIT', 0, 1)[1]
@@ -168,14 +169,15 @@ local function heaviest(party)
     if call('ZSCORE', ENDS, claim) then
       return tonumber(string.sub(last, 34, 43)), claim
     end
-    -- Those inside were evicted. By this weight, which is counted no more, its party would come in
-    -- beside others.
+    -- The claim inside was evicted. With its weight, which is no longer counted, its owner would be
+    -- let in beside others.
     call('ZREM', KIN, last)
   end
   return 0, nil
 end
 
--- Whether another claim of the party holds, so that the hold goes on without this one.
+-- Whether another claim of the same explicit owner holds, so that the hold goes on without this
+-- one.
 local function party_stays(place)
   if place.party == '-' then
     return false
@@ -190,7 +192,7 @@ local function party_stays(place)
   return false
 end
 
--- Inside: holding, admitted or closing. A hold that is over has no party any more.
+-- Inside: holding, admitted or closing. A hold that is over no longer has an explicit owner.
 
 local function come_in(place, ends)
   made[ENDS] = made[ENDS] or used == 0
@@ -210,7 +212,7 @@ local function go_out(place)
   local counts_alone = place.party == '-' or place.standing == 'C'
   local weight = counts_alone and place.weight or heaviest(place.party)
   if call('ZREM', ENDS, place.id) == 0 then
-    return -- evicted: it is counted no more, and another may have come in since
+    return -- evicted: it is no longer counted, and another may have come in since
   end
   if not counts_alone then
     call('ZREM', KIN, kin_key(place))
@@ -246,8 +248,8 @@ local function enter(place, standing, ends)
   come_in(place, ends)
 end
 
--- The line. A client that waits has a record: epoch heard waiting inbox, where `waiting`
--- counts its claims in the line, void ones too; it goes with the last of them.
+-- The line. A client that waits has a record: epoch heard waiting inbox. `waiting` counts its
+-- claims in the line, void ones too; the record is deleted with the last of them.
 
 local function client_of(name)
   local client = clients[name]
@@ -267,15 +269,15 @@ local function keep_client(client)
   dirty, client.is_changed, clients[client.name] = true, true, client
 end
 
--- Epochs only grow, also when the clock is put back: another epoch is how a client learns that it
--- lost its places.
+-- Epochs only grow, even when the clock is set back: a different epoch shows a client that it lost
+-- its places.
 local function next_epoch()
   last_epoch = math.max(last_epoch + 1, now)
   return last_epoch
 end
 
--- Inboxes are numbered as they are opened. A request that was sent before the last one was, and
--- comes late, must not divert the client's rings to one that nobody listens to any more.
+-- Inboxes are numbered as they are opened. A late request that was sent before the last inbox was
+-- opened must not divert the client's wakeups to one that nobody listens to any more.
 local function number_of(inbox)
   return tonumber(string.match(inbox, '^(%d+)%.')) or 0
 end
@@ -313,13 +315,13 @@ local function join(place, inbox)
   write(place)
 end
 
--- → the client, as it was told before
+-- → the client, also if this was the last of its claims in the line
 local function leave_line(place)
   local client = client_of(place.client)
   local was_there = call('ZREM', LINE, place.id) == 1
   local was_kin = place.party == '-' or call('ZREM', KIN, place.party .. 'w' .. place.id) == 1
   if not was_there then
-    return client -- the line was evicted since it came, and nobody counts it
+    return client -- the line was evicted since it joined, so it is not counted
   end
   was_left, is_lined = true, nil
   if client then
@@ -327,7 +329,7 @@ local function leave_line(place)
     keep_client(client)
   end
   if not was_kin then
-    -- Evicted: others of its party may wait behind those who wait for it.
+    -- Evicted: other claims of its owner may wait behind claims that wait for that owner.
     lose_line()
   end
   return client
@@ -345,23 +347,23 @@ local function drop(place)
 end
 
 local function ring(client, message)
-  -- A hint: who may not publish must not die in the middle of a verb.
+  -- A hint: a user that may not publish must not fail in the middle of a verb.
   redis.pcall('PUBLISH', string.match(DOOR, '^[^{]*') .. 'inbox:' .. client.inbox, message)
 end
 
--- From now on all claims of the client are void here. Should it live, it is told, now and by
--- the answer to its next heartbeat, and joins again.
+-- From now on all claims of the client are void here. If it is alive, it is notified, now and in
+-- the reply to its next heartbeat, and joins again.
 local function dismiss(client)
   client.epoch = next_epoch()
   keep_client(client)
   ring(client, '*' .. DOOR)
 end
 
--- Its window ran out unanswered: the client is dead or frozen, and so are all its claims
--- here. One by one they would stall the line for a window each, so all of them are void. The
--- same goes for all clients together: who lives was heard while that window ran, because a
--- heartbeat comes more often. So silence since then is death, and another window is not spent
--- on each of those who died with the first. Who was only late is told, and joins again.
+-- Its admission window ran out unanswered: the client is dead or frozen, and so are all its claims
+-- here. One by one they would stall the line for a window each, so all of them are void. The same
+-- goes for all clients together: a live client was heard while that window ran, because heartbeats
+-- come more often. So a client silent since then is dead, and those that died with the first do not
+-- cost another window each. A client that was only late is notified, and joins again.
 local function turn_away(place)
   put('doubt', int(math.max(tonumber(get('doubt') or 0), place.since)))
   local client = client_of(place.client)
@@ -379,16 +381,17 @@ local function is_void(place)
   return silent > PATIENCE or (silent >= OVERDUE and client.heard <= tonumber(get('doubt') or 0))
 end
 
--- The ring names the token. Whoever was told of a smaller one when it last asked was admitted
--- after that, so it holds for a window counted from its asking.
+-- The message names the token. A claim whose last reply had a smaller one was admitted after that
+-- reply, so it holds for an admission window counted from its request.
 local function admit(place)
   local client = leave_line(place)
   enter(place, 'A', now + WINDOW)
   ring(client, place.id .. ' ' .. int(place.token))
 end
 
--- The others of a party pass wherever they stand: the party that waits for itself would wait
--- for ever. Each that answers calls this again, so a long row passes in turns.
+-- The other claims of an explicit owner pass wherever they are in line: an owner that waits for
+-- itself would wait for ever. Each claim that answers calls this again, so a long row passes in
+-- turns.
 local function let_kin_pass(party)
   if party == '-' then
     return
@@ -398,14 +401,14 @@ local function let_kin_pass(party)
   for _, member in ipairs(members) do
     local place = find(string.sub(member, 34))
     if place and place.standing == 'W' and place.since <= lost then
-      drop(place) -- or it would stand before those who are there
+      drop(place) -- or it would take up room in `members` before claims still in line
     elseif place and limit > 0 and place.weight <= limit and not is_void(place) then
       admit(place)
     end
   end
 end
 
--- A hold is over; its weight stays closed until then, under a name that no request has.
+-- A hold is over; its weight stays closed until `closed`, under an id that no request has.
 local function finish(place, closed)
   local stays = closed <= now or party_stays(place)
   drop(place)
@@ -421,7 +424,7 @@ local function expire()
     local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')
     local ends = tonumber(first[2])
     if not ends then
-      -- Then nobody is inside, whatever was counted: the server may have evicted it.
+      -- Then nobody is inside, whatever the count says: the server may have evicted the key.
       dirty, used = dirty or used ~= 0, 0
       return
     end
@@ -434,8 +437,8 @@ local function expire()
       return
     end
     if ends > now then
-      -- Further off than it was ever set: the clock was put back. Count anew from here,
-      -- which is later than its holder can believe in it.
+      -- Further off than it was ever set: the clock was set back. Count again from now, which is
+      -- later than its holder can still trust it.
       local longest = now + math.max(place.ttl, place.delay, place.hold)
       if ends > longest then
         call('ZADD', ENDS, int(longest), place.id)
@@ -448,7 +451,8 @@ local function expire()
     end
     steps = steps - 1
     if place.standing == 'H' then
-      -- Held since a time to come: the clock was put back, and min_hold counts from here.
+      -- If `since` is after the deadline, the clock was set back, and min_hold counts from the
+      -- deadline.
       finish(place, math.max(ends + place.delay, math.min(place.since, ends) + place.hold))
     else
       drop(place)
@@ -469,12 +473,12 @@ local function forget_the_gone()
     call('ZREM', GONE, claim)
   end
   if call('EXISTS', GONE) == 0 then
-    has_gone, dirty = false, true -- the last one, or all of them were evicted
+    has_gone, dirty = false, true -- that was the last one, or all of them were evicted
   end
 end
 
--- When the door is full only kin of one inside may pass, and void claims can go later,
--- unless asked to be thorough: then as many are dropped as may be, before there is room.
+-- When the door is full, only claims of an explicit owner inside may pass, and void claims can go
+-- later. With `thorough`, as many void claims as possible are dropped before there is room.
 local function move_up(thorough)
   while true do
     if used >= capacity and not thorough and call('EXISTS', KIN) == 0 then
@@ -507,8 +511,8 @@ local function move_up(thorough)
     if void then
       local client = client_of(place.client)
       if client and client.epoch == place.since then
-        -- For its silence. Without a word a claim that lives would wait without a place, for as
-        -- long as another one of its client keeps the same epoch here.
+        -- Void for its silence. Without a notification, a claim that is alive would wait without a
+        -- place, for as long as another claim of its client keeps the same epoch here.
         dismiss(client)
       end
       drop(place)
@@ -519,7 +523,7 @@ local function move_up(thorough)
   end
 end
 
--- Let what is overdue end, then admit from the front of the line.
+-- End what is overdue, then admit from the front of the line.
 local function settle(thorough)
   expire()
   if has_gone then
@@ -530,7 +534,7 @@ local function settle(thorough)
   end
 end
 
--- Makes of a solo hold what it would be among others → its record if it is this claim's, or nil.
+-- Turns a solo hold into ordinary keys and fields → its record if it is this claim's, or nil.
 local function unfold(claim)
   if not solo then
     return nil
@@ -542,8 +546,8 @@ local function unfold(claim)
   return id == claim and record or nil
 end
 
--- → the party's weight inside, by the records of some who are there: kin may have been evicted, and
--- the party would wait for itself
+-- → the explicit owner's weight inside, from the records of some claims there: kin may have been
+-- evicted, and the owner would wait for itself
 local function recount(party)
   for _, claim in ipairs(call('ZRANGE', ENDS, 0, SHOWN - 1)) do
     local place = find(claim)
@@ -555,7 +559,7 @@ local function recount(party)
   return (heaviest(party))
 end
 
--- → deadlines and records of some who are inside, one after the other
+-- → alternating deadlines and records of some claims inside
 local function inside()
   local list, claims = {}, {}
   local ends = call('ZRANGE', ENDS, 0, SHOWN - 1, 'WITHSCORES')

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Tells of a name, a page of those inside and of its line at a time; changes nothing.
+-- Reports on a name, a page of the claims inside and of its line at a time; changes nothing.
 -- KEYS door ends line gone kin
 -- ARGV 1 the arrival after which the page of the line begins  2 the deadline from which the page
---      of those inside does, -inf at first: who is renewed between two pages only moves on
--- → {now, capacity, token, inside (the number of items), deadline, claim and record of each who is
---   inside..., then arrival and record of each who waits}
+--      of the claims inside begins, -inf at first: a hold renewed between two pages only moves on
+-- → {now, capacity, token, inside (the number of items), deadline, claim and record of each claim
+--   inside..., then arrival and record of each waiting claim}
 
 -- include opening.lua
 

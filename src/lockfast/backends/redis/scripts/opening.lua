@@ -1,19 +1,18 @@
--- Reads a door: what every verb does first. The keys of a name stand together in KEYS:
---   door  hash: format, capacity, token (the last given), keep (when the keys vanish, ms), used (the
---         weight inside), arrivals (only while somebody waits), gone (only while there are
---         tombstones), doubt (who was not heard since then and waits is dead), epoch (the last given
---         to a client that waits), lost (clients of this epoch or an earlier one have lost their
---         places), #<claim>: its record, @<client>: the record of a client that waits,
---         solo: <claim> <deadline> <record> of one who came in while nobody else was here
---   ends  zset: who is inside, by deadline       line  zset: who waits, by arrival
+-- Reads a door: what every verb does first. The keys of a name are next to each other in KEYS:
+--   door  hash: format, capacity, token (the last granted), keep (when the keys expire, ms), used (the
+--         weight inside), arrivals (only while claims wait), gone (only while there are tombstones),
+--         doubt (a waiting client not heard since then is dead), epoch (the last given to a waiting
+--         client), lost (clients of this epoch or an earlier one have lost their places),
+--         #<claim>: its record, @<client>: the record of a waiting client,
+--         solo: <claim> <deadline> <record> of a claim that came in while nobody else was here
+--   ends  zset: claims inside, by deadline       line  zset: waiting claims, by arrival
 --   gone  zset: tombstones, by deadline          kin   zset: the claims of explicit owners
--- Most locks are held by one and wanted by nobody else. Such a hold is the field solo and
--- nothing more; whoever finds it in the way unfolds it first, into what door.lua works on.
--- The server may evict any of these keys and keep the others. So no verb believes a count (used,
--- arrivals, gone, a client's `waiting`, a party's weight in kin) where a refusal or a grant rests on
--- it without looking at what it counts, and a client that lost its places learns so from its next
--- heartbeat.
--- Times are µs of the server's clock. A number becomes text by int(): tostring() rounds.
+-- Most locks are held by one claim and wanted by no other. Such a hold is the field solo and nothing
+-- more; a verb that finds it in the way unfolds it first, into what door.lua works on.
+-- The server may evict any of these keys and keep the others. So where a refusal or a grant depends
+-- on a count (used, arrivals, gone, a client's `waiting`, an owner's weight in kin), every verb looks
+-- at what is counted, and a client that lost its places learns this from its next heartbeat.
+-- Times are µs of the server's clock. A number becomes text through int(): tostring() rounds.
 local FORMAT = '1'
 local DAY, HOUR = 86400000, 3600000
 local LONGEST = 604800000000 -- a week, as in options.py
@@ -27,8 +26,8 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
--- Whoever asks for more gets the longest: a moment too far off to be counted would make the
--- server refuse in the middle of a verb, and leave keys without an end.
+-- A longer time is cut to the longest: a moment too far off to be counted would make the server
+-- refuse in the middle of a verb, and leave keys without an expiry.
 local function span(text)
   return math.min(tonumber(text), LONGEST)
 end
@@ -48,9 +47,9 @@ local function open(first, claim)
   return found[9]
 end
 
--- A name's keys outlive by a day its last token and whatever else ends: told by the token,
--- not by the last use, or a clock that once jumped ahead would let tokens fall. Given an
--- hour more than needed, so that a busy name seldom has to say it again.
+-- A name's keys outlive its last token, and whatever else ends, by a day: counted from the token,
+-- not from the last use, or a clock that once jumped ahead would let tokens go back. They get an
+-- hour more than needed, so that a busy name seldom has to set the expiry again.
 local function outlive(moment)
   local needed = math.ceil(moment / 1000) + DAY
   if needed <= keep then
@@ -64,7 +63,7 @@ local function is_empty()
   return not solo and used == 0 and arrivals == 0
 end
 
--- The same for a solo hold, whose door is all there is.
+-- The same for a solo hold, which has only its door, and perhaps tombstones.
 local function outlive_solo(moment)
   if outlive(moment) then
     call('HSET', DOOR, 'format', FORMAT, 'keep', int(keep))
@@ -73,17 +72,18 @@ local function outlive_solo(moment)
   end
 end
 
--- What is left over if the server evicted the door alone: nobody is known by it any more.
+-- Deletes what is left over if the server evicted the door alone: the other keys mean nothing
+-- without it.
 local function clear_leftovers()
   if keep == 0 then
     call('UNLINK', ENDS, LINE, GONE, KIN)
   end
 end
 
--- Lets one in where nobody is → its token. The way of an uncontended lock.
+-- Lets a claim in where nobody else is → its token. The path of an uncontended lock.
 local function enter_solo(claim, size, details)
   clear_leftovers()
-  -- Texts are made once: turning a number into one costs as much as a command.
+  -- Texts are made once: converting a number costs as much as a command.
   local since, ends = int(now), now + span(string.match(details, '^%d+ (%d+) '))
   local given = token < now and since or int(token + 1)
   token = math.max(token + 1, now)

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Tells which of some commands this user may run; runs none of them.
--- ARGV the commands, each with its arguments, parted by spaces
+-- Reports which of some commands this user may run; runs none of them.
+-- ARGV the commands, each with its arguments, separated by spaces
 -- → 1 or 0 for each
 
 local answers = {}

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Ends the claim's hold and admits the next; never ends another claim's.
+-- Ends the claim's hold and admits the next; never ends another claim's hold.
 -- KEYS door ends line gone kin
--- ARGV 1 claim  2 tombstone (1, 0): one of its requests may still come
--- → 1 released, 0 it was not held any more
+-- ARGV 1 claim  2 tombstone (1, 0), if one of its requests may still come
+-- → 1 released, 0 no longer held
 
--- The way of an uncontended lock, before anything is defined that only others need: nobody waits,
--- and nothing stays closed after it.
+-- The fast path of an uncontended lock, before anything is defined that only the others need:
+-- nobody waits, and nothing stays closed after it.
 do
   local door = redis.call('HMGET', KEYS[1], 'format', 'solo')
   if door[1] == '1' and door[2] and ARGV[2] == '0' then
@@ -18,8 +18,8 @@ do
   end
 end
 
--- The same where others wait for it, as `settle` in door.lua would do it: the first in line comes in
--- for the only one inside, if both are plain, and it was heard lately.
+-- The fast path where others wait, with the result that `settle` in door.lua would have: the first
+-- in line replaces the only claim inside, if both are plain, and the first was heard recently.
 do
   local claim = '#' .. ARGV[1]
   local door = redis.call('HMGET', KEYS[1], 'format', 'capacity', 'used', 'token', 'keep', 'gone', 'doubt', claim)
@@ -47,7 +47,7 @@ do
       end
       redis.call('HSET', KEYS[1], unpack(set))
       redis.call('HDEL', KEYS[1], unpack(cut))
-      redis.call('ZADD', KEYS[2], string.format('%.0f', now + 2500000), line[1]) -- first: the key must not vanish
+      redis.call('ZADD', KEYS[2], string.format('%.0f', now + 2500000), line[1]) -- before the ZREM: the key must not vanish
       redis.call('ZREM', KEYS[2], ARGV[1])
       redis.call('ZREM', KEYS[3], line[1])
       redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'inbox:' .. inbox, line[1] .. ' ' .. given)

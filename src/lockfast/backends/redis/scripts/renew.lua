@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Sets the deadline anew, if the claim still holds; never brings back what has ended. Given
--- a client and an owner, it lets the hold be theirs.
+-- Sets a new deadline if the claim still holds; never brings back what has ended. Given
+-- a client and an owner, it hands the hold over to them.
 -- KEYS door ends line gone kin
--- ARGV 1 claim  2 ttl  3 client and owner, of one that is handed over
+-- ARGV 1 claim  2 ttl  3 client and owner, for a hand-over only
 -- → 1 renewed, 0 lost, 2 broken
 
 -- include opening.lua
 
 local known = open(1, ARGV[1])
 local later = now + span(ARGV[2])
--- → the record as it is to be, or false: of two who adopt what is nobody's, the first has it
+-- → the new record, or false: if two clients adopt a hold that has no client, the first gets it
 local function handed_over(record)
   if not ARGV[3] then
     return record

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Makes sure that the claim neither holds nor waits, now and, with a tombstone, by a late request.
+-- Makes sure that the claim neither holds nor waits; with a tombstone, a late request is refused, too.
 -- KEYS door ends line gone kin
 -- ARGV 1 claim  2 tombstone (1, 0)  3 ttl
 -- → 0

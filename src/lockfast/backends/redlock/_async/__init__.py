@@ -1,1 +1,1 @@
-"""The asyncio source of the store; the sync twin is generated from it."""
+"""The asyncio source of the backend; the sync flavour is generated from it."""

@@ -1,58 +1,92 @@
 # Generated from src/lockfast/backends/redlock/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The verbs on N independent nodes, of which a majority decides."""
+"""The Redlock backend: N independent nodes, of which a majority decides."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from lockfast._sync.backend import Backend
-from lockfast.backends.redis import refusals
-from lockfast.backends.redis.resp import Refusal, packed
-from lockfast.backends.redlock import answers, outages
-from lockfast.backends.redlock._sync.asking import Asking
-from lockfast.backends.redlock._sync.claiming import Claiming
-from lockfast.backends.redlock._sync.connecting import ways_to
-from lockfast.backends.redlock._sync.diagnosis import diagnosed
-from lockfast.backends.redlock._sync.inbox import Inbox
-from lockfast.backends.redlock.addresses import (
+from lockfast.backends._sync.backend import Backend
+from lockfast.backends.redis import errors as redis_errors
+from lockfast.backends.redis._sync.diagnose import ServerQuestion, facts_of
+from lockfast.backends.redis.diagnostics import merged
+from lockfast.backends.redis.resp import ErrorReply, packed
+from lockfast.backends.redlock import errors as redlock_errors
+from lockfast.backends.redlock import replies as redlock_replies
+from lockfast.backends.redlock._sync.acquire import RedlockAcquire
+from lockfast.backends.redlock._sync.quorum_call import QuorumCalls, nodes_at
+from lockfast.backends.redlock._sync.waiting import RedlockInbox
+from lockfast.backends.redlock.address import (
     OF_ONE_NODE,
+    OWN_OPTIONS,
     addresses_of_clients,
     addresses_of_url,
+    own_options,
+    warn_of_number,
 )
-from lockfast.backends.redlock.greeting import Terms
-from lockfast.backends.redlock.node import NotEnrolled
-from lockfast.backends.redlock.options import OWN, own_options, warn_of_number
-from lockfast.backends.redlock.requests import Questions
+from lockfast.backends.redlock.diagnostics import NEEDED_COMMANDS, all_findings, node_findings
+from lockfast.backends.redlock.node import NodeMismatch, NodeTerms, NotEnrolled
+from lockfast.backends.redlock.requests import NodeRequests
 from lockfast.backends.redlock.round import Round
 from lockfast.core.naming import checked_namespace
-from lockfast.core.quorum import enough_to_end, majority, renewal
+from lockfast.core.quorum import majority, nodes_to_end, renewal
 from lockfast.errors import ConfigurationError, LockError
 from lockfast.model import Capabilities, Finding, Grant, Held, Inspection, Renewal, TokenQuality
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lockfast.backends.redis.addresses import Address
-    from lockfast.backends.redlock.nodes.threads import NodeWire
-    from lockfast.backends.redlock.options import RedlockOptions
-    from lockfast.backends.redlock.requests import Question
+    from lockfast.backends.redis.address import Address
+    from lockfast.backends.redlock.address import RedlockOptions
+    from lockfast.backends.redlock.node import Node
+    from lockfast.backends.redlock.nodes_threads import Nodes, NodeTransport
+    from lockfast.backends.redlock.requests import NodeRequest
     from lockfast.model import Claim, Holder
     from lockfast.runtime.clock import Clock
 
 
-SCANNING = 1.0
-"""As long may a node take that is asked for some of its names; the others have the same."""
+# Asks every node about itself; `diagnostics` decides what the replies mean.
+
+
+def diagnosed(
+    nodes: Nodes, options: RedlockOptions, *, namespace: str, patience: float, clock: Clock
+) -> list[Finding]:
+    """Return the findings about each node, and about all of them together."""
+    question = ServerQuestion(namespace, None, patience, clock, needed=NEEDED_COMMANDS)
+    found = runtime.gather([partial(_of_node, nodes, one, question) for one in nodes.nodes])
+    by_node = {one.where: said for one, said in zip(nodes.nodes, found, strict=True)}
+    reached = [
+        one
+        for one, said in zip(nodes.nodes, found, strict=True)
+        if said[0].subject not in ("reach", "nodes")
+    ]
+    return [*all_findings(nodes.nodes, reached, options), *merged(by_node)]
+
+
+def _of_node(nodes: Nodes, node: Node, question: ServerQuestion) -> Sequence[Finding]:
+    try:
+        facts = facts_of(nodes.wires[node.number], question)
+    except NodeMismatch as error:
+        return [Finding("warning", "nodes", f"is left out: {error}", "as the message says")]
+    except LockError as error:
+        # The other nodes can still be asked, and this failure is just what the operator looks for.
+        return [Finding("error", "reach", str(error), "start the node, or replace it")]
+    return node_findings(replace(facts, where=""))
+
+
+SURVEY_REQUEST_SECONDS = 1.0
+"""Timeout for each request of a survey, in seconds."""
 
 WAITS_PER_TTL = 6
-"""A renewal is waited for no longer than this part of the shortest ttl in its batch."""
+"""Longest wait for a renewal: the shortest ttl in its batch, divided by this."""
 
 
 class RedlockBackend(Backend):
-    """Locks on a majority of N Redis nodes that know nothing of each other."""
+    """Locks on a majority of N Redis nodes that are independent of each other."""
 
     capabilities = Capabilities(
         fair=False,
@@ -65,7 +99,7 @@ class RedlockBackend(Backend):
     )
     min_ttl = 0.05
     renewals_at_once = 250
-    options = (OF_ONE_NODE - {"tls"}) | OWN | {"nodes"}
+    options = (OF_ONE_NODE - {"tls"}) | OWN_OPTIONS | {"nodes"}
 
     def __init__(
         self,
@@ -90,9 +124,9 @@ class RedlockBackend(Backend):
         namespace: str = "lockfast",
         **options: object,
     ) -> Self:
-        """Return locks on the nodes to which these clients connect, one to each.
+        """Return a backend for the nodes that these clients connect to, one client for each.
 
-        Only their settings are read: they are never closed, and their connections not used.
+        Only their settings are read: they are never closed, and their connections are not used.
         """
         self = cls.__new__(cls)
         addresses = addresses_of_clients(clients)
@@ -115,23 +149,21 @@ class RedlockBackend(Backend):
         self.location = location
         self._options = options
         self._clock = clock
-        self._questions = Questions(checked_namespace(namespace))
-        terms = Terms(self._questions, options.max_ttl, options.durable)
-        self._nodes = ways_to(addresses, terms, clock)
-        self._asking = Asking(self._nodes, terms, clock)
-        self._inbox = Inbox(self._nodes, self._questions.names, clock)
-        self._claiming = Claiming(self._asking, self._questions, self._inbox, options, clock)
-        forking.forget_in_child(self)
+        self._questions = NodeRequests(checked_namespace(namespace))
+        terms = NodeTerms(self._questions, options.max_ttl, options.durable)
+        self._nodes = nodes_at(addresses, terms, clock)
+        self._asking = QuorumCalls(self._nodes, terms, clock)
+        self._inbox = RedlockInbox(self._nodes, self._questions.names, clock)
+        self._claiming = RedlockAcquire(self._asking, self._questions, self._inbox, options, clock)
+        fork.reset_in_child(self)
 
     # -- claims ------------------------------------------------------------------------
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
         self._options.check(claim)
         return self._claiming.claim(claim, deadline=deadline)
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """See the protocol."""
         timeout = min(self._options.timeout_for(grant.ttl) for grant in grants)
         self._asking.ready(timeout=timeout, deadline=deadline)
         asked = [self._questions.renew(grant.claim) for grant in grants]
@@ -139,14 +171,14 @@ class RedlockBackend(Backend):
         def is_decided(found: Round) -> bool:
             return found.is_over() or Renewal.UNKNOWN not in _renewals(found, len(asked))
 
-        # A lease that hung nodes have must not hold up the others of its batch until they are over.
-        bearable = min(grant.ttl for grant in grants) / WAITS_PER_TTL
-        patience = min(deadline - self._clock.now(), bearable)
+        # A lease on hung nodes must not hold up the others in its batch until those expire.
+        longest_wait = min(grant.ttl for grant in grants) / WAITS_PER_TTL
+        patience = min(deadline - self._clock.now(), longest_wait)
         found = self._asking.ask(asked, decide=is_decided, timeout=timeout, patience=patience)
         return _renewals(found, len(asked))
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol; the nodes that have not confirmed it by then are told all the same."""
+        """Nodes that have not confirmed the release when this returns still receive it."""
         question = self._questions.release(grant.claim, tombstone=tombstone)
         found = self._end(question, grant.claim, deadline=deadline, what="the release")
         confirmed = found.answers
@@ -155,19 +187,18 @@ class RedlockBackend(Backend):
         return bool(ended) and ended + number - len(confirmed) >= majority(number)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
         inbox = self._inbox.name if self._inbox.forget(claim.id) else ""
         question = self._questions.withdraw(claim, tombstone=tombstone, inbox=inbox)
         self._end(question, claim, deadline=deadline, what="the withdrawal")
 
-    def _end(self, question: Question, claim: Claim, *, deadline: float, what: str) -> Round:
-        """Tell all nodes, and return when the claim can hold no majority of them any more."""
+    def _end(self, question: NodeRequest, claim: Claim, *, deadline: float, what: str) -> Round:
+        """Ask all nodes, and return when the claim can no longer hold a majority of them."""
         timeout = self._options.timeout_for(claim.ttl)
         tell = partial(self._tell, question, claim, deadline, what)
-        return self._asking.insist(tell, timeout=timeout, deadline=deadline)
+        return self._asking.retry_while_nodes_join(tell, timeout=timeout, deadline=deadline)
 
-    def _tell(self, question: Question, claim: Claim, deadline: float, what: str) -> Round:
-        needed = enough_to_end(len(self._nodes.nodes))
+    def _tell(self, question: NodeRequest, claim: Claim, deadline: float, what: str) -> Round:
+        needed = nodes_to_end(len(self._nodes.nodes))
 
         def is_ended(found: Round) -> bool:
             return len(found.answers) >= needed or found.is_over()
@@ -177,57 +208,57 @@ class RedlockBackend(Backend):
             decide=is_ended,
             timeout=self._options.timeout_for(claim.ttl),
             patience=deadline - self._clock.now(),
-            owed_for=claim.ttl,
+            matters_for=claim.ttl,
         )
         if len(found.answers) < needed:
-            raise outages.not_told(found, what=what)
+            raise redlock_errors.not_confirmed(found, what=what)
         return found
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
         self._inbox.wait(claim, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         self._inbox.rouse(claim.id)
 
     # -- for operators -----------------------------------------------------------------
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol; who waits is not told, since nobody stands in a line."""
-        return answers.inspection(name, self._seen(name, deadline), nodes=len(self._nodes.nodes))
+        """Waiting claims are not reported, since Redlock has no line."""
+        return redlock_replies.inspection(
+            name, self._seen(name, deadline), nodes=len(self._nodes.nodes)
+        )
 
-    def _seen(self, name: str, deadline: float) -> dict[int, answers.Seen]:
-        """Return what each node says; of one that does not count, only that it has a hold."""
+    def _seen(self, name: str, deadline: float) -> dict[int, redlock_replies.SeenHold]:
+        """Return each node's view; a node that does not count is left out unless it has a hold."""
         timeout = self._patience(deadline)
-        return self._asking.insist(
+        return self._asking.retry_while_nodes_join(
             partial(self._look, name, timeout), timeout=timeout, deadline=deadline
         )
 
-    def _look(self, name: str, timeout: float) -> dict[int, answers.Seen]:
+    def _look(self, name: str, timeout: float) -> dict[int, redlock_replies.SeenHold]:
         def is_heard(found: Round) -> bool:
             return found.is_heard() or self._asking.is_cut_short(found)
 
         found = self._asking.ask([self._questions.inspect(name)], decide=is_heard, timeout=timeout)
         heard = found.answers
-        # One that nobody has enrolled has no locks, and that is an answer.
+        # A node that no client has enrolled has no locks, which is a valid answer.
         empty = sum(isinstance(one, NotEnrolled) for one in found.replies)
         if len(heard) + empty < majority(len(found.nodes)):
-            raise outages.too_few(found)
+            raise redlock_errors.too_few(found)
         return {
-            number: answers.seen_by_inspection(replies[0])
+            number: redlock_replies.seen_by_inspection(replies[0])
             for number, replies in heard.items()
             if replies[0][1] or replies[0][3]
         }
 
     def _patience(self, deadline: float) -> float:
-        """Return how long a node is waited for that is asked about no lease."""
+        """Return the timeout for a node for a request that is not about a lease."""
         timeout = self._options.timeout_for(self._options.max_ttl)
         return max(0.001, min(timeout, deadline - self._clock.now()))
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """See the protocol; the deadline is for each request, as there may be many."""
-        patience = min(deadline - self._clock.now(), SCANNING)
+        """The deadline applies to each request, which also has a timeout of its own."""
+        patience = min(deadline - self._clock.now(), SURVEY_REQUEST_SECONDS)
         pattern = self._questions.names.doors(prefix)
         self._asking.ready(timeout=self._patience(deadline), deadline=deadline)
         keys: set[bytes] = set()
@@ -243,21 +274,21 @@ class RedlockBackend(Backend):
             except LockError as error:
                 errors.append(error)
         if len(self._nodes.nodes) - len(errors) < majority(len(self._nodes.nodes)):
-            raise outages.for_one_caller(errors[0])
+            raise redlock_errors.for_one_caller(errors[0])
         names = {self._questions.names.name_of(key) for key in keys}
         for name in sorted(names, key=str.encode):
             one = self.inspect(name, deadline=self._clock.now() + patience)
             if one.is_in_use:
                 yield one
 
-    def _scanned(self, wire: NodeWire, pattern: bytes, patience: float) -> set[bytes]:
+    def _scanned(self, wire: NodeTransport, pattern: bytes, patience: float) -> set[bytes]:
         found: set[bytes] = set()
         cursor = b"0"
         while True:
             request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
             reply = wire.ask(request, deadline=self._clock.now() + patience)
-            if isinstance(reply, Refusal):
-                raise refusals.refused(reply, where=wire.where)
+            if isinstance(reply, ErrorReply):
+                raise redis_errors.refused(reply, where=wire.where)
             cursor, keys = reply
             found.update(keys)
             if cursor == b"0":
@@ -266,12 +297,13 @@ class RedlockBackend(Backend):
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol; each node ends what it has, if that is a claim that was seen."""
+        """Each node ends its hold only if the hold belongs to a claim that was seen before."""
         del owner  # there are no explicit owners here
         seen = self._seen(name, deadline).values()
         number = len(self._nodes.nodes)
-        # Also one that few nodes have: it stands in the way, and may be what is to be ended.
-        inside = answers.holders(seen, unheard=number, nodes=number)
+        # Include claims that only few nodes have, because such a claim is in the way, and may be
+        # the one to break.
+        inside = redlock_replies.holders(seen, unheard=number, nodes=number)
         meant = {claim: one for claim, one in inside.items() if token is None or one.token == token}
         if not meant:
             return ()
@@ -279,19 +311,18 @@ class RedlockBackend(Backend):
             [self._questions.break_(name, list(meant))],
             decide=Round.is_heard,
             timeout=self._patience(deadline),
-            owed_for=self._options.max_ttl,
+            matters_for=self._options.max_ttl,
         )
-        if len(found.answers) < enough_to_end(number):
-            raise outages.not_told(found, what="the break")
+        if len(found.answers) < nodes_to_end(number):
+            raise redlock_errors.not_confirmed(found, what="the break")
         was_broken = any(replies[0][2] for replies in found.answers.values())
         return tuple(meant.values()) if was_broken else ()
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol."""
         patience = max(0.05, (deadline - self._clock.now()) / 2)
         try:
             self._asking.ready(timeout=self._patience(deadline), deadline=deadline - patience)
-            self._asking.refuse_misfits()
+            self._asking.check_mismatches()
         except ConfigurationError as error:
             remedy = "correct the URL, max_ttl or durable of the misconfigured client"
             return [Finding("error", "nodes", str(error), remedy)]
@@ -306,15 +337,14 @@ class RedlockBackend(Backend):
     # -- the end -----------------------------------------------------------------------
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol; here what is held ends by its ttl in any case."""
+        """Do nothing, because here every hold ends with its ttl in any case."""
         del client, deadline
 
     def close(self) -> None:
-        """See the protocol."""
-        runtime.each_in_turn(self._inbox.stop, self._asking.stop, self._nodes.close)
+        runtime.run_all_steps(self._inbox.stop, self._asking.stop, self._nodes.close)
 
     def after_fork_in_child(self) -> None:
-        """Let the child begin with nothing of the parent's."""
+        """Start afresh in the child, with nothing of the parent's state."""
         self._nodes.after_fork_in_child()
         self._asking.after_fork_in_child()
         self._inbox.after_fork_in_child()
@@ -322,11 +352,12 @@ class RedlockBackend(Backend):
 
 
 def _renewals(found: Round, number: int) -> list[Renewal]:
-    """Return what became of each renewal, by what all nodes have answered by now."""
+    """Return the outcome of each renewal, from the replies so far."""
     unknown = [Renewal.UNKNOWN] * number
     by_node = [
-        # One by one: a name that cannot be read is refused, and the rest of its batch renewed.
-        unknown if replies is None else list(map(answers.renewed, replies))
+        # Read the replies one by one, because a name that cannot be read is refused, while the rest
+        # of its batch is renewed.
+        unknown if replies is None else list(map(redlock_replies.renewed, replies))
         for replies in found.each_reply()
     ]
     return [renewal(outcomes) for outcomes in zip(*by_node, strict=True)]

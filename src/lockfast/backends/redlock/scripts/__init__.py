@@ -1,1 +1,1 @@
-"""What runs inside each node: one verb per file, its contract in the first comment."""
+"""The scripts that run inside each node, one per file, with its contract in the first comment."""

@@ -1,11 +1,11 @@
 #!lua
--- Lets a claim have the name on this node, or says who has it; a repeat sets its deadline anew.
+-- Grants a claim the name on this node, or reports who has it; a repeat sets a new deadline.
 -- KEYS hold buried waiting node
--- ARGV 1 claim  2 attempt  3 ttl  4 min_hold  5 floor: the token to be given at least
+-- ARGV 1 claim  2 attempt  3 ttl  4 min_hold  5 floor: the smallest token to grant
 --      6 inbox, empty if it is not to be woken  7 for how long it has waited
---      8 whether the first node has let it in already (1, 0)  9 owner
--- → {now, counts, 1, token}: granted | {now, counts, 2, token}: it had it
---   | {now, counts, 0, claim, owner, token, since, ends, shut}: refused; claim is empty where
+--      8 whether the first node has granted it already (1, 0)  9 owner
+-- → {now, counts, 1, token}: granted | {now, counts, 2, token}: granted before
+--   | {now, counts, 0, claim, owner, token, since, ends, shut}: refused; claim is empty if
 --   nobody has it
 --   | {-1}: this node has forgotten its birth
 
@@ -24,7 +24,7 @@ end
 if held and held.claim == me and not is_late then
   held.ends, held.attempt = now + tonumber(ARGV[3]), math.max(held.attempt, attempt)
   if held.token <= least then
-    -- It was given before this node was taught, and may be smaller than one that others have used.
+    -- Granted before this node was taught, so it may be smaller than one that others have used.
     token = math.max(token + 1, now, least + 1)
     held.token = token
     lift(token)
@@ -45,7 +45,8 @@ if held or shut or is_others_turn or is_late then
   if held and held.is_cut then
     write()
   elseif shut and shut.is_cut then
-    -- Otherwise each request would cut it anew, and the name would stay closed for the whole step.
+    -- Otherwise each request would cut it again, and the name would stay closed for as long as the
+    -- clock was set back.
     call('HDEL', HOLD, 'hold')
     call('HSET', HOLD, 'shut', int(shut.ends) .. ' ' .. shut.owner)
   end

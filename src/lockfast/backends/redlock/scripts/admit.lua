@@ -1,7 +1,7 @@
 #!lua
--- Lets this node count, from now on and for everybody, and give no token up to the one it is taught.
+-- Lets this node count, from now on and for all clients, and grant only tokens above the taught one.
 -- KEYS seen node
--- ARGV 1 the largest token that those know who teach it
+-- ARGV 1 the largest token known to the nodes that teach it
 -- → {0, counts} | {-1}
 
 local BIRTH = '@birth@'

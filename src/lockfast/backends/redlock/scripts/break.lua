@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Ends these claims' hold by an operator's hand; what they would keep closed is open too.
+-- Ends the hold of these claims on an operator's request; nothing stays closed after it.
 -- KEYS hold buried waiting node
--- ARGV the claims that are meant
+-- ARGV the claims
 -- → {now, counts, 1 broken, 0 none of them has the name} | {-1}
 
 -- include opening.lua

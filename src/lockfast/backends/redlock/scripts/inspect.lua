@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells of a name; changes nothing.
+-- Reports on a name; changes nothing.
 -- KEYS hold buried waiting node
 -- → {now, counts, the last token, claim, owner, token, since, ends, shut} | {-1}
 

@@ -1,12 +1,12 @@
 -- What every verb does first, on one of the nodes. Keys:
---   hold  hash: format, token (the last given), keep (when the keys vanish, ms), hold: the claim
+--   hold  hash: format, token (the last granted), keep (when the keys expire, ms), hold: the claim
 --         that has the name here, shut: until when it stays closed after that, and after whom,
---         turn: who was woken last and goes first for a moment, gone (only while there are
---         tombstones), #<claim>: its tombstone
---   buried  zset: tombstones, by deadline   waiting  zset: who is to be woken, by since when
+--         turn: the claim that was woken last and goes first for a moment, gone (only while there
+--         are tombstones), #<claim>: its tombstone
+--   buried  zset: tombstones, by deadline   waiting  zset: claims to wake, by when they began to wait
 --   node  hash, one for all names: birth, run, counts, least, ceiling, max, nodes, durable, origin;
 --         see enrol.lua
--- Times are µs of the node's clock. A number becomes text by int(): tostring() rounds.
+-- Times are µs of the node's clock. A number becomes text through int(): tostring() rounds.
 local BIRTH = '@birth@'
 local FORMAT = '1'
 local DAY, HOUR = 86400000, 3600000
@@ -33,11 +33,11 @@ if found[1] and found[1] ~= FORMAT then
 end
 local token, keep = tonumber(found[2]) or 0, tonumber(found[3]) or 0
 
--- A record: claim attempt since ends token min_hold owner. What ends further off than anything
--- can was set before the clock was put back: it counts anew from here, which is later than its
--- holder can believe in it. The request that is refused by such a deadline writes it down, of a hold
--- and of what stays closed after one, see acquire.lua: here it would keep those from looking who must
--- not write.
+-- A record: claim attempt since ends token min_hold owner. A deadline further off than any can be
+-- was set before the clock was set back: it counts again from now, which is later than its holder
+-- can still trust it. The request that is refused by such a deadline stores it, for a hold and for
+-- what stays closed after one, see acquire.lua: stored here, it would shut out verbs that must not
+-- write.
 local held, shut
 if found[4] then
   local claim, attempt, since, ends, given, min_hold, owner =
@@ -69,8 +69,8 @@ if shut then
   end
 end
 
--- The keys of a name outlive by a day its last token and whatever else ends; see the scripts of
--- a single Redis.
+-- A name's keys outlive its last token, and whatever else ends, by a day; see the scripts of the
+-- Redis backend.
 local function outlive(moment)
   local needed = math.ceil(moment / 1000) + DAY
   if needed > keep then
@@ -85,8 +85,8 @@ local function write()
     .. int(held.ends) .. ' ' .. int(held.token) .. ' ' .. int(held.min_hold) .. ' ' .. held.owner)
 end
 
--- No token that this node ever knew is above its ceiling, of whichever name. It is said a second
--- ahead, so that it need not be said for each.
+-- No token that this node ever knew, of any name, is above its ceiling. The ceiling is set a second
+-- ahead, so that it need not be written for each token.
 local function lift(given)
   if given > (tonumber(node[4]) or 0) then
     call('HSET', NODE, 'ceiling', int(given + 1000000))

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Ends the claim's hold and wakes the next; never ends another claim's.
+-- Ends the claim's hold and wakes the next waiter; never ends another claim's hold.
 -- KEYS hold buried waiting node
--- ARGV 1 claim  2 tombstone: of which attempt, or nothing
--- → {now, counts, 1 released, 0 it was not held any more} | {-1}
+-- ARGV 1 claim  2 the last attempt that a tombstone is for, or empty
+-- → {now, counts, 1 released, 0 no longer held} | {-1}
 
 -- include opening.lua
 

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Sets the deadline anew, if the claim still has the name; never brings back what has ended.
+-- Sets a new deadline if the claim still has the name; never brings back what has ended.
 -- KEYS hold buried waiting node
 -- ARGV 1 claim  2 ttl
 -- → {now, counts, 1 renewed, 0 lost, 2 broken} | {-1}

@@ -1,7 +1,7 @@
--- Tombstones, and who is told when a name is free.
+-- Tombstones, and wakeups when a name is free.
 
--- An attempt of a claim that is over, and all before it; one that comes late gets nothing. What is
--- buried already stays so: a late word of an earlier attempt opens no grave.
+-- Leaves a tombstone for an attempt of a claim and all before it: their late requests get nothing.
+-- An existing tombstone is never weakened by a late request of an earlier attempt.
 local function bury(claim, standing, attempt)
   local ends = now + math.max(TOMBSTONE, longest)
   local stone = call('HGET', HOLD, '#' .. claim)
@@ -21,8 +21,8 @@ local function bury(claim, standing, attempt)
   end
 end
 
--- Wakes the one who has waited longest and still listens, and keeps the name for it for a moment:
--- else whoever released it, and is awake, would take it again and again.
+-- Wakes the claim that has waited longest and still listens, and keeps the name for it for a
+-- moment: otherwise the client that released it, and is awake, would take it again and again.
 local function wake()
   if shut then
     return

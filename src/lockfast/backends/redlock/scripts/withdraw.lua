@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Makes sure that these attempts of a claim have nothing here, and that nobody wakes it.
+-- Makes sure that these attempts of a claim have nothing here, and that the claim is not woken.
 -- KEYS hold buried waiting node
--- ARGV 1 claim  2 the last attempt that is over  3 tombstone (1, 0)  4 inbox, or nothing
+-- ARGV 1 claim  2 the last attempt that is over  3 tombstone (1, 0)  4 inbox, or empty
 -- → {now, counts, 1} | {-1}
 
 -- include opening.lua

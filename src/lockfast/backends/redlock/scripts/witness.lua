@@ -1,6 +1,6 @@
 #!lua
--- Tells since when this node has known of the birth of a node, another one or itself, and what that
--- one has to be taught. By this node's clock alone: a clock that jumps there ends nothing here.
+-- Reports for how long this node has known of the birth of a node, another one or itself, and what
+-- that one has to be taught. By this node's clock alone: a clock that jumps there ends nothing here.
 -- KEYS seen node
 -- ARGV 1 the birth  2 for how long it has been there at least, as far as is known
 --      3 whether to remember it (1), or only to look (0)
@@ -15,19 +15,19 @@ if node[1] ~= BIRTH then
   return {-1}
 end
 local seen = tonumber(call('ZSCORE', KEYS[1], ARGV[1]) or nil)
-if not seen or seen > now then -- or the clock was put back
-  -- A node that counts is not new: whoever says so stood still since it was. Believed, he would
-  -- end the quarantine of a node that was emptied a moment ago.
+if not seen or seen > now then -- or the clock was set back
+  -- A node that counts is not new: a client that says so was suspended since it was. Believing it
+  -- would end the quarantine of a node that was emptied a moment ago.
   seen = node[2] == '1' and now or now - tonumber(ARGV[2])
   if ARGV[3] == '1' then
     call('ZADD', KEYS[1], string.format('%.0f', seen), ARGV[1])
   end
 end
 if ARGV[3] == '1' then
-  -- As long as somebody asks, it is not forgotten before the quarantine is over, however long that is.
+  -- While clients ask, it is not forgotten before the quarantine is over, however long that is.
   call('PEXPIRE', KEYS[1], string.format('%.0f', 2 * tonumber(node[6]) / 1000 + 86400000))
 end
--- What it was taught it passes on, though it has given no such token: those who taught it may have
--- forgotten since.
+-- It passes on what it was taught, even if it has granted no such token: the nodes that taught it
+-- may have forgotten since.
 local largest = math.max(tonumber(node[3]) or 0, tonumber(node[5]) or 0)
 return {now, tonumber(node[2]), now - seen, largest, node[4]}

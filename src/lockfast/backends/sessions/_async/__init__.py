@@ -1,1 +1,1 @@
-"""The verbs on a session, and what keeps it alive; the sync flavour is generated from this."""
+"""The backend with sessions, and their keep-alive; the sync flavour is generated from this."""

@@ -1,26 +1,29 @@
-"""How a claim comes into line, is admitted, and goes; on one session."""
+"""How a claim joins the line, is admitted and leaves, on one session."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockfast.backends.sessions import telling
-from lockfast.backends.sessions.claims import NEVER, CarriedClaim
+from lockfast.backends.sessions import line as sessions_line
+from lockfast.backends.sessions.records import SessionClaim
 from lockfast.errors import BackendUnavailable, LockError, OutcomeUnknown
-from lockfast.model import Grant
+from lockfast.model import FOREVER, Grant, Inspection
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lockfast.backends.sessions._async.session import AsyncSession
-    from lockfast.backends.sessions.line import Line
-    from lockfast.model import Claim, Held
+    from lockfast.backends.sessions.line import LineEntry, LineView
+    from lockfast.backends.sessions.records import SeenEntry
+    from lockfast.model import Claim, Held, Holder
     from lockfast.runtime.clock import Clock
 
-NAMED = 8
-"""So many holders are named to somebody who waits; `inspect` names them all."""
+HOLDERS_NAMED_MAX = 8
+"""Maximum number of holders named to a waiter; `inspect` names them all."""
 
 
 class AsyncRecipe:
-    """Brings claims into line on one session."""
+    """Adds claims to the lines of their names, on one session."""
 
     def __init__(self, session: AsyncSession, clock: Clock) -> None:
         self.session = session
@@ -28,23 +31,23 @@ class AsyncRecipe:
         self._clock = clock
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """Grant, or say who holds it, and watch whoever has to go first."""
+        """Grant, or report who holds the name and watch the entries that have to go first."""
         session = self.session
         one = session.carried.get(claim.id)
         if one is None:
-            one = CarriedClaim(claim)
+            one = SessionClaim(claim)
             session.carry(one)
             if claim.queues:
                 session.wakeups.expect(claim.id)
         try:
-            return await self._stand_in_line(one, deadline)
+            return await self._join_line(one, deadline)
         except LockError:
             if one.key is None and not one.is_unanswered:
-                session.forget(claim.id)  # nothing stands for it, nor will
+                session.forget(claim.id)  # the claim has no entry and will get none
             raise
 
     async def release(self, claim: Claim, *, deadline: float) -> bool:
-        """End the claim; true if it was there."""
+        """End the claim; true if it was still in the store."""
         session, one = self.session, self.session.carried.get(claim.id)
         if one is None or one.key is None:
             return False
@@ -57,21 +60,23 @@ class AsyncRecipe:
         return was_there
 
     async def withdraw(self, claim: Claim, *, deadline: float) -> None:
-        """Make sure that nothing stands for the claim."""
+        """Make sure that the claim has no entry."""
         one = self.session.carried.get(claim.id)
         if one is None:
             return
         if claim.lock_delay and claim.id in self.session.held:
-            await self._close_for(one, claim.lock_delay, deadline)  # its holder has failed
+            # The holder of the claim has failed.
+            await self._close_for(one, claim.lock_delay, deadline)
             return
         if one.key is not None or one.is_unanswered:
             await self._wire.delete(one, deadline=deadline)
         self.session.forget(claim.id)
 
-    async def _close_for(self, one: CarriedClaim, seconds: float, deadline: float) -> bool:
-        """End the claim and keep its name closed for so long; true if it was there.
+    async def _close_for(self, one: SessionClaim, seconds: float, deadline: float) -> bool:
+        """End the claim and keep its name closed for `seconds`; true if the claim was there.
 
-        Others see that nobody holds it. It is this session that opens it again.
+        Other clients see that nobody holds the name. This session opens the name again when the
+        time is up.
         """
         session, key = self.session, str(one.key)
         until = self._clock.now() + seconds
@@ -79,7 +84,8 @@ class AsyncRecipe:
         try:
             was_there = await self._wire.close_for(one, seconds, deadline=deadline)
         except BaseException:
-            session.closing[key] = until  # it may be done, and has to end as well
+            # The store may have closed the name, and then this session has to open it again.
+            session.closing[key] = until
             raise
         if was_there:
             session.closing[key] = until
@@ -87,7 +93,7 @@ class AsyncRecipe:
         session.kick()
         return was_there
 
-    async def _stand_in_line(self, one: CarriedClaim, deadline: float) -> Grant | Held:
+    async def _join_line(self, one: SessionClaim, deadline: float) -> Grant | Held:
         session, claim = self.session, one.claim
         while True:
             line = await self._wire.arrive(one, deadline=deadline)
@@ -99,22 +105,23 @@ class AsyncRecipe:
                     return self._granted(one, line)
                 continue
             if line.number is None and one.key is not None:
-                # An operator broke it while nobody looked: it begins at the end.
-                one.begin_anew()
+                # An operator broke the claim unnoticed, so it starts again at the end of the line.
+                one.forget_entry()
                 continue
             if not claim.queues:
                 return await self._refused(one, line, deadline)
-            held = await self._watching(one, line, deadline)
+            held = await self._watch_line(one, line, deadline)
             if held is not None:
                 return held
 
-    async def _delete(self, one: CarriedClaim, deadline: float) -> bool:
-        """End a claim, asking another member if this one does not answer in half the time."""
+    async def _delete(self, one: SessionClaim, deadline: float) -> bool:
+        """End a claim, trying another member if this one does not reply in half the time."""
         wire, half = self._wire, (self._clock.now() + deadline) / 2
         try:
             return await wire.delete(one, deadline=half)
         except BackendUnavailable:
-            return await wire.delete(one, deadline=deadline)  # nothing was sent: one may listen yet
+            # Nothing was sent, and a member may still become reachable.
+            return await wire.delete(one, deadline=deadline)
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 wire.hang_up()
@@ -123,13 +130,13 @@ class AsyncRecipe:
         except OutcomeUnknown:
             raise
         except LockError as error:
-            # The first request went out, so nobody can say that nothing was done.
+            # The first request was sent, so it may have taken effect.
             raise OutcomeUnknown(str(error)) from error
-        return True  # if it is gone now, it was by the first request
+        return True  # if the entry is gone now, the first request deleted it
 
-    def _granted(self, one: CarriedClaim, line: Line) -> Grant:
+    def _granted(self, one: SessionClaim, line: LineView) -> Grant:
         session, claim = self.session, one.claim
-        if one.granted_at == NEVER:
+        if one.granted_at == FOREVER:
             one.granted_at = self._clock.now()
         session.held.add(claim.id)
         if line.must_touch():
@@ -139,19 +146,19 @@ class AsyncRecipe:
             session.watches.forget(claim.id)
         return Grant(claim, one.token, session.ttl, counted_from=session.counted_from)
 
-    async def _refused(self, one: CarriedClaim, line: Line, deadline: float) -> Held:
-        """Leave again, since the claim does not queue."""
-        named = line.entries[: line.inside][:NAMED]
+    async def _refused(self, one: SessionClaim, line: LineView, deadline: float) -> Held:
+        """Leave the line again, since the claim does not queue."""
+        named = line.entries[: line.inside][:HOLDERS_NAMED_MAX]
         keys = [line.key_of(entry) for entry in named]
         seen = await self._wire.leave(one, keys, line=line, deadline=deadline)
         self.session.forget(one.claim.id)
-        return telling.held(named, seen, retry_in=line.retry_in)
+        return sessions_line.held(named, seen, retry_in=line.retry_in)
 
-    async def _watching(self, one: CarriedClaim, line: Line, deadline: float) -> Held | None:
-        """Watch whoever has to go first; None if the line has moved meanwhile."""
+    async def _watch_line(self, one: SessionClaim, line: LineView, deadline: float) -> Held | None:
+        """Watch the entries that have to go first; None if the line has moved meanwhile."""
         watches, claim_id = self.session.watches, one.claim.id
         targets, inside = line.to_watch(), line.entries[: line.inside]
-        named = [entry for entry in inside[:NAMED] if entry not in targets]
+        named = [entry for entry in inside[:HOLDERS_NAMED_MAX] if entry not in targets]
         watched = [line.key_of(entry) for entry in targets]
         seen = await self._wire.read(
             [
@@ -167,17 +174,73 @@ class AsyncRecipe:
                 watches.drop(key)
                 has_moved = True
             elif found.was_touched and target not in inside:
-                has_moved = True  # it was admitted, and has said so before we watched it
+                has_moved = True  # the claim was admitted and touched before we watched it
         if has_moved:
             return None
-        told = [
+        reported = [
             (entry, found)
             for entry, found in zip([*targets, *named], seen, strict=True)
             if entry in inside
         ]
-        return telling.held(
-            [entry for entry, _ in told],
-            [found for _, found in told],
+        return sessions_line.held(
+            [entry for entry, _ in reported],
+            [found for _, found in reported],
             place=line.place,
             retry_in=line.retry_in,
         )
+
+
+# Inspection of lines, and the operator's break, on one session.
+
+
+class AsyncInspector(AsyncRecipe):
+    """Inspects lines; the result includes every change made before the request."""
+
+    async def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
+        """Return who holds and who waits; with `confirm`, as confirmed by a quorum."""
+        line = await self._wire.look(name, confirm=confirm, deadline=deadline)
+        seen = await self._read(line, line.entries, deadline)
+        inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
+        read, rest = seen[: line.inside], seen[line.inside :]
+        return Inspection(
+            name=name,
+            capacity=line.capacity,
+            holders=sessions_line.holders_of(inside, read),
+            line=sessions_line.waiters_of(waiting, rest),
+            last_token=max((one.token for one in read if one is not None), default=None),
+            closing=sessions_line.closing_of(inside, read),
+        )
+
+    async def names(self, prefix: str, *, deadline: float) -> list[str]:
+        """Return the names in the store that start with the prefix, in byte order."""
+        names = await self._wire.names(deadline=deadline)
+        return sorted((name for name in names if name.startswith(prefix)), key=str.encode)
+
+    async def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
+        """Delete the entries of the holders, or of one of them, and return those holders.
+
+        Only an operator deletes an entry of a living session, so its holder learns at its next
+        renewal that the hold was broken. An entry is deleted only if it has the same key and token
+        as when it was read.
+        """
+        line = await self._wire.look(name, confirm=False, deadline=deadline)
+        inside = line.entries[: line.inside]
+        found = [
+            (entry, one)
+            for entry, one in zip(inside, await self._read(line, inside, deadline), strict=True)
+            if one is not None
+            if sessions_line.holders_of([entry], [one]) and token in (None, one.token)
+        ]
+        if not found:
+            return ()
+        deleted = await self._wire.remove(
+            [(line.key_of(entry), one.token) for entry, one in found], deadline=deadline
+        )
+        broken = [pair for pair, was_there in zip(found, deleted, strict=True) if was_there]
+        return sessions_line.holders_of([entry for entry, _ in broken], [one for _, one in broken])
+
+    async def _read(
+        self, line: LineView, entries: Sequence[LineEntry], deadline: float
+    ) -> Sequence[SeenEntry | None]:
+        asked = [(line.key_of(entry), None) for entry in entries]
+        return await self._wire.read(asked, line=line, deadline=deadline)

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/sessions/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The verbs on a store with sessions, and which session carries what."""
+"""The backend for a store with sessions; it records which claim belongs to which session."""
 
 from __future__ import annotations
 
@@ -9,71 +9,143 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from lockfast._sync.backend import Backend
-from lockfast._sync.single_flight import LAST_WORD, SingleFlight
-from lockfast.backends.sessions._sync.inspecting import Inspecting
-from lockfast.backends.sessions._sync.renewing import renewed
+from lockfast.backends._sync.backend import Backend
+from lockfast.backends._sync.single_flight import FLIGHT_GRACE_SECONDS, SingleFlight
+from lockfast.backends.sessions._sync.recipe import Inspector
 from lockfast.backends.sessions._sync.session import Session
-from lockfast.backends.sessions.refusals import SessionEnded, Unreadable
-from lockfast.core.tombs import Tombs
+from lockfast.backends.sessions.records import SessionEnded, UnreadableRecord
+from lockfast.core.door import Tombstones
 from lockfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 from lockfast.model import Held, Proven, Renewal
 from lockfast.options import DEFAULT_TTL
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lockfast.backends.sessions._sync.wire import Wire
+    from lockfast.backends.sessions._sync.transport import SessionTransport
+    from lockfast.backends.sessions.records import SessionClaim
     from lockfast.model import Claim, Finding, Grant, Holder, Inspection
     from lockfast.runtime.clock import Clock
+
+
+# How a session renews its claims: one keep-alive for all of them, and a read of the entries that it
+# has not seen yet.
+#
+# A hold is proven only if the token that was granted equals the one in the store. An entry at the
+# key is not enough, because an entry that was deleted and created again, by a late copy of an
+# acquire or by hand, is nobody's hold, and others may have been admitted meanwhile.
+
+
+def renewed(
+    session: Session, grants: Sequence[Grant], *, clock: Clock, deadline: float
+) -> dict[str, Renewal | Proven]:
+    """Return what became of each grant, by its claim's id."""
+    outcome: Renewal | Proven = Renewal.LOST
+    try:
+        if session.is_usable(clock.now()):
+            # Without a connection the holder should learn of it now, not when the request times
+            # out. The session's own keep-alive keeps trying.
+            is_proven = session.wire.is_connected and session.prove(deadline=deadline)
+            outcome = Proven(session.counted_from) if is_proven else Renewal.UNKNOWN
+    except SessionEnded:
+        outcome = Renewal.LOST
+    except LockError:
+        outcome = Renewal.UNKNOWN
+    outcomes = dict.fromkeys((grant.claim.id for grant in grants), outcome)
+    if isinstance(outcome, Proven):
+        outcomes.update(_lost_entries(session, grants, deadline))
+    return outcomes
+
+
+def _lost_entries(session: Session, grants: Sequence[Grant], deadline: float) -> dict[str, Renewal]:
+    """Return the outcome for each grant whose entry is gone from the store.
+
+    The session is alive, so such an entry was broken; a claim that the session does not know is
+    lost.
+    """
+    found: dict[str, Renewal] = {}
+    unseen: list[tuple[SessionClaim, str]] = []
+    for grant in grants:
+        one = session.carried.get(grant.claim.id)
+        if one is None or one.key is None:
+            found[grant.claim.id] = Renewal.LOST
+        elif one.token != grant.token:
+            found[grant.claim.id] = Renewal.BROKEN
+        elif not one.is_seen:
+            unseen.append((one, one.key))
+    if unseen:
+        found.update(_read_unseen(session, unseen, deadline))
+    return found
+
+
+def _read_unseen(
+    session: Session, unseen: Sequence[tuple[SessionClaim, str]], deadline: float
+) -> dict[str, Renewal]:
+    for one, _ in unseen:
+        one.is_seen = True  # this comes before the request, because the watch may fire at once
+    watches, found = session.watches, dict[str, Renewal]()
+    try:
+        seen = session.wire.read(
+            [(key, watches.on(key, one.claim.id)) for one, key in unseen], deadline=deadline
+        )
+    except LockError:
+        for one, _ in unseen:
+            one.is_seen = False
+        return found
+    for (one, key), there in zip(unseen, seen, strict=True):
+        if there is None or there.token != one.token:
+            watches.drop(key)
+            found[one.claim.id] = Renewal.BROKEN
+    return found
+
 
 T = TypeVar("T")
 
 _log = logging.getLogger("lockfast")
 
-LOOKS = 3
-"""So often a look is asked for again whose connection was lost: one that hangs up each time is not
-asked for ever."""
+INSPECT_TRIES = 3
+"""Maximum number of times that a read is repeated after its connection was lost, so that the client
+does not ask a server that hangs up each time forever."""
 
-BROKEN = 64
-"""Of so many claims it is remembered that they were broken, until their holders ask."""
+BROKEN_KEPT = 64
+"""Maximum number of claims remembered as broken until their holders renew; the oldest are dropped.
+"""
 
 
 class SessionsBackend(Backend):
-    """Locks in a store with sessions: one for all claims of a client.
+    """Locks in a store with sessions: one session for all claims of a client.
 
-    A store inherits it, says what it is able to and how it is found, calls `_set_up`, and brings
-    its wire.
+    A store's backend inherits from this, declares its capabilities and its address, calls
+    `_set_up`, and provides its transport.
     """
 
-    def _new_wire(self, ttl: float, changed: Callable[[], None]) -> Wire:
-        """Return the wire of a session that is yet to be opened."""
+    def _new_transport(self, ttl: float, changed: Callable[[], None]) -> SessionTransport:
+        """Return the transport of a session that is yet to be opened."""
         raise NotImplementedError
 
     def _set_up(self, *, location: str, clock: Clock) -> None:
         self.location = location
         self._clock = clock
         self._ttl = DEFAULT_TTL
-        self._alarms: list[Callable[[], None]] = []
+        self._renewal_callbacks: list[Callable[[], None]] = []
         self._begin()
-        forking.forget_in_child(self)
+        fork.reset_in_child(self)
 
     def _begin(self) -> None:
         self._state = runtime.StateLock()
-        self._reading: Inspecting | None = None
+        self._reading: Inspector | None = None
         self._opening = SingleFlight[None](self._clock)
-        self._carriers: dict[str, Inspecting] = {}
-        self._tombs = Tombs()
+        self._carriers: dict[str, Inspector] = {}
+        self._tombstones = Tombstones()
         self._broken: dict[str, None] = {}
-        self._leaving: list[runtime.Task] = []
+        self._closing_tasks: list[runtime.Task] = []
 
-    # -- the verbs ---------------------------------------------------------------------
+    # -- the verbs of the port ---------------------------------------------------------
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
-        if self._tombs.has(claim, now=self._clock.now()):
+        if self._tombstones.has(claim, now=self._clock.now()):
             return Held(())
         while True:
             reading = self._carriers[claim.id] = self._opened(claim.ttl, deadline)
@@ -81,7 +153,8 @@ class SessionsBackend(Backend):
                 answer = reading.try_acquire(claim, deadline=deadline)
                 break
             except SessionEnded:
-                # Nothing of it can be left: what stood for the claim went with it.
+                # The claim's entry ended with the session, so the claim can start again on a new
+                # one.
                 continue
             except LockError:
                 if claim.id not in reading.session.carried:
@@ -92,9 +165,9 @@ class SessionsBackend(Backend):
         return answer
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal | Proven]:
-        """See the protocol: one heartbeat of the session, shared by all its claims."""
+        """Renew with one keep-alive of each session, which all its claims share."""
         outcomes: dict[str, Renewal | Proven] = {}
-        by_session: dict[Inspecting, list[Grant]] = {}
+        by_session: dict[Inspector, list[Grant]] = {}
         for grant in grants:
             carrier = self._carriers.get(grant.claim.id)
             if carrier is None:
@@ -107,11 +180,10 @@ class SessionsBackend(Backend):
         return [outcomes[grant.claim.id] for grant in grants]
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
         claim = grant.claim
         carrier = self._carriers.get(claim.id)
         if tombstone:
-            self._bury(claim)
+            self._add_tombstone(claim)
         if carrier is None:
             return False
         was_ours = False
@@ -127,14 +199,13 @@ class SessionsBackend(Backend):
         return was_ours
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
         if tombstone:
-            self._bury(claim)
+            self._add_tombstone(claim)
         carrier = self._carriers.get(claim.id)
         if carrier is None:
             return
-        # A session that may not be used any more is not kept alive either: what it carries
-        # ends with it.
+        # A session that may not be used any more is not kept alive either, so its claims end with
+        # it.
         if carrier.session.is_usable(self._clock.now()):
             with suppress(SessionEnded):
                 carrier.withdraw(claim, deadline=deadline)
@@ -142,34 +213,30 @@ class SessionsBackend(Backend):
         self._carriers.pop(claim.id, None)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
         carrier = self._carriers.get(claim.id)
         if carrier is not None:
             carrier.session.wakeups.wait(claim.id, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         carrier = self._carriers.get(claim.id)
         if carrier is not None:
             carrier.session.wakeups.ring(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         return self._look(lambda one: one.inspect(name, deadline=deadline), deadline)
 
     def attest(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         return self._look(lambda one: one.inspect(name, confirm=True, deadline=deadline), deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """See the protocol; the deadline is for each request, as there may be many."""
+        """Yield every name in use; each request gets the full time, as there may be many names."""
         patience = deadline - self._clock.now()
         names = self._look(lambda one: one.names(prefix, deadline=deadline), deadline)
         for name in names:
             try:
                 one = self.inspect(name, deadline=self._clock.now() + patience)
-            except Unreadable as error:
-                # What a stranger wrote must not hide all other names.
+            except UnreadableRecord as error:
+                # A foreign record must not hide all other names.
                 _log.warning("left out: %s", error)
                 continue
             if one.is_in_use:
@@ -178,96 +245,94 @@ class SessionsBackend(Backend):
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol; there are no explicit owners here."""
+        """Break the holders; `owner` is ignored, as these stores have no explicit owners."""
         del owner
-        reading = self._onlooker(deadline)
+        reading = self._inspector(deadline)
         return reading.break_(name, token=token, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """See the protocol."""
         seconds = deadline - self._clock.now()
-        session = self._onlooker(deadline).session
+        session = self._inspector(deadline).session
         return session.wire.diagnose(
             asked=session.asked, granted=session.ttl, seconds=seconds, deadline=deadline
         )
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol."""
         self._ttl = ttl
-        self._alarms.append(hurry)
+        self._renewal_callbacks.append(hurry)
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol: the session is left to the store, which ends it in its time."""
+        """Leave the session to the store, which ends it after its timeout."""
         del client, deadline
         self._leave(goodbye=False)
 
     def close(self) -> None:
-        """See the protocol."""
         self._opening.end()
         reading = self._reading
         try:
-            # A name that is to stay closed for a while stays so until the store ends the session.
+            # If a name has to stay closed for a while, leave without a goodbye. Then it stays
+            # closed until the store ends the session.
             self._leave(goodbye=reading is None or not reading.session.closing)
         finally:
-            for task in self._leaving:
+            for task in self._closing_tasks:
                 task.join()
-            self._leaving.clear()
+            self._closing_tasks.clear()
 
     def after_fork_in_child(self) -> None:
-        """Let the child begin with nothing of the parent's."""
+        """Abandon the parent's sessions; the child begins with none."""
         for carrier in {*self._carriers.values(), *filter(None, [self._reading])}:
-            carrier.session.leak()
+            carrier.session.abandon_connection()
         self._begin()
 
-    def _look(self, act: Callable[[Inspecting], T], deadline: float) -> T:
-        """Return what is seen, by another session if the first one ends meanwhile.
+    def _look(self, act: Callable[[Inspector], T], deadline: float) -> T:
+        """Return the result of `act`, on another session if the first one ends meanwhile.
 
-        To look changes nothing, so what was lost with its connection is asked again.
+        Reading changes nothing, so a request that was lost with its connection is sent again.
         """
         lost = 0
         while True:
-            reading = self._onlooker(deadline)
+            reading = self._inspector(deadline)
             try:
                 return act(reading)
             except SessionEnded:
                 continue
             except OutcomeUnknown:
                 lost += 1
-                if lost > LOOKS or self._clock.now() >= deadline:
+                if lost > INSPECT_TRIES or self._clock.now() >= deadline:
                     raise
 
-    def _onlooker(self, deadline: float) -> Inspecting:
-        """Return by whom people look and break: by any session, where a store lets no other in."""
+    def _inspector(self, deadline: float) -> Inspector:
+        """Return an inspector for reads and breaks; it needs a session, but any session will do."""
         return self._opened(None, deadline)
 
     # -- tombstones --------------------------------------------------------------------
 
     def _remember_broken(self, claim: Claim, *, is_broken: bool) -> None:
-        """Know for a while whose hold an operator ended: its session lives."""
+        """Remember for a while that an operator broke this hold, since its session still lives."""
         if not is_broken:
             return
         with self._state:
             self._broken[claim.id] = None
-            if len(self._broken) > BROKEN:
+            if len(self._broken) > BROKEN_KEPT:
                 del self._broken[next(iter(self._broken))]
 
-    def _bury(self, claim: Claim) -> None:
-        """Remember that a claim is over: all requests for it come through here."""
+    def _add_tombstone(self, claim: Claim) -> None:
+        """Remember that a claim has ended; every later request for it comes through here."""
         with self._state:
-            self._tombs.bury(claim, now=self._clock.now())
+            self._tombstones.bury(claim, now=self._clock.now())
 
     # -- sessions ----------------------------------------------------------------------
 
-    def _opened(self, ttl: float | None, deadline: float) -> Inspecting:
-        """Return the session to use, opening one where there is none; None takes any ttl."""
+    def _opened(self, ttl: float | None, deadline: float) -> Inspector:
+        """Return the session to use, opening one if there is none; with ttl None, any will do."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
-            opening = self._opening.fly(
-                partial(self._open, ttl, deadline), deadline=deadline + LAST_WORD
+            opening = self._opening.run_shared(
+                partial(self._open, ttl, deadline), deadline=deadline + FLIGHT_GRACE_SECONDS
             )
             if opening.is_known:
                 opening.result()
-            elif opening.is_cut_off:
+            elif opening.is_stopped:
                 raise BackendUnavailable(f"{self.location}: closed before there was a session")
             if self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.location}: there was no time left to connect")
@@ -288,35 +353,35 @@ class SessionsBackend(Backend):
 
     def _open(self, ttl: float | None, deadline: float) -> None:
         self._ttl = ttl or self._ttl
-        old, parting = self._reading, None
+        old, unused_session = self._reading, None
         try:
-            session = parting = Session(
-                self._new_wire, ttl=self._ttl, clock=self._clock, alarm=self._raise_alarm
+            session = unused_session = Session(
+                self._new_transport, ttl=self._ttl, clock=self._clock, alarm=self._request_renewal
             )
             session.open(deadline=deadline)
-            self._reading = Inspecting(session, self._clock)
-            parting = None if old is None else old.session
+            self._reading = Inspector(session, self._clock)
+            unused_session = None if old is None else old.session
         finally:
-            if parting is not None:
-                self._part_from(parting)
+            if unused_session is not None:
+                self._close_in_background(unused_session)
 
-    def _raise_alarm(self) -> None:
-        for hurry in self._alarms:
+    def _request_renewal(self) -> None:
+        for hurry in self._renewal_callbacks:
             hurry()
 
-    def _part_from(self, session: Session) -> None:
-        """Close a session that is not used any more, beside the caller, who has no time."""
+    def _close_in_background(self, session: Session) -> None:
+        """Close an unused session in the background, because the caller has no time."""
         session.end()
 
         def close() -> None:
             session.close(goodbye=True)
 
-        self._leaving = [one for one in self._leaving if one.is_alive()]
+        self._closing_tasks = [one for one in self._closing_tasks if one.is_alive()]
         try:
-            self._leaving.append(runtime.spawn(close, name="lockfast-goodbye"))
+            self._closing_tasks.append(runtime.spawn(close, name="lockfast-goodbye"))
         except RuntimeError:
-            # No thread is to be had. Nobody else would ever close it, and what it has of its own
-            # goes on: a thread that listens, a connection, a session in the store.
+            # No thread could be started. Nobody else would ever close the session, and its
+            # listening thread, its connection and its session in the store would stay.
             close()
 
     def _leave(self, *, goodbye: bool) -> None:

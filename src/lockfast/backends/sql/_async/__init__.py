@@ -1,1 +1,1 @@
-"""What SQL stores share that waits: see each module."""
+"""The part of the shared SQL code that does I/O, written once as the source of both flavours."""

@@ -1,76 +1,91 @@
-"""The verbs on a SQL server: one statement where nobody else is, else one short transaction."""
+"""The verbs of the port on a SQL server.
+
+An uncontended request takes one statement, and any other request one short transaction.
+"""
 
 from __future__ import annotations
 
+import inspect
 import weakref
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from lockfast._async.backend import AsyncBackend
-from lockfast.backends.sql._async.doors import AsyncDoors
-from lockfast.backends.sql._async.first_use import AsyncFirstUse
-from lockfast.backends.sql._async.inbox import AsyncInbox
-from lockfast.backends.sql._async.making import dropped, made
-from lockfast.backends.sql._async.sweeping import AsyncSweeper
-from lockfast.backends.sql._async.tidying import AsyncTidying
-from lockfast.backends.sql._async.together import AsyncTogether
-from lockfast.backends.sql._async.wire import AsyncWire
-from lockfast.backends.sql.known_names import KnownNames
-from lockfast.backends.sql.looking import Looking, sight_of
-from lockfast.backends.sql.parties import as_stored, party_key
-from lockfast.backends.sql.passing import Arrival, Arrived, Outcome, Withdrawal
+from lockfast.backends._async.backend import AsyncBackend
+from lockfast.backends.sql._async.borrowed import AsyncBorrower
+from lockfast.backends.sql._async.group_commit import AsyncGroupCommit, AsyncNameQueues
+from lockfast.backends.sql._async.maintenance import (
+    AsyncIdleReaper,
+    AsyncNameReaper,
+    AsyncSchemaBootstrap,
+    drop_tables,
+    make_tables,
+)
+from lockfast.backends.sql._async.sources import (
+    AsyncConnectionSource,
+    AsyncEngineSource,
+    AsyncFactorySource,
+    AsyncPoolSource,
+)
+from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT, AsyncSqlTransport
+from lockfast.backends.sql._async.waiting import AsyncSqlInbox
+from lockfast.backends.sql.batch import AcquireAll, KnownNames, as_stored, owner_key
+from lockfast.backends.sql.door_rows import Arrival, Arrived, Outcome, Withdrawal
+from lockfast.backends.sql.foreign_clients import is_engine, is_pool
 from lockfast.backends.sql.steps import side_by_side
-from lockfast.backends.sql.taking_all import TakingAll
 from lockfast.backends.sql.turns import Turn
 from lockfast.backends.sql.verbs import Decided, Verbs
+from lockfast.backends.sql.wait_schedule import LineProbe, probe_result_of
 from lockfast.core.naming import name_of, storage_key
 from lockfast.errors import ConfigurationError
 from lockfast.model import Grant, Held, Renewal
 from lockfast.runtime import aio as runtime
-from lockfast.runtime import forking
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from lockfast.backends.sql._async.ears import AsyncEars
-    from lockfast.backends.sql.passing import Passage
+    from lockfast.backends.sql._async.sources import AsyncSource
+    from lockfast.backends.sql._async.waiting import AsyncNotificationSource
+    from lockfast.backends.sql.dialect import SqlStore
+    from lockfast.backends.sql.door_rows import Passage
     from lockfast.backends.sql.steps import Steps
-    from lockfast.backends.sql.store import Store
     from lockfast.model import Claim, Holder, Inspection, Schema
     from lockfast.runtime.clock import Clock
 
 T = TypeVar("T")
-W = TypeVar("W", bound=AsyncWire[Any])
+W = TypeVar("W", bound=AsyncSqlTransport[Any])
 
-TOGETHER = 250
-"""As many leases are renewed in one transaction: their names are locked for its length."""
+RENEW_BATCH = 250
+"""Number of leases renewed in one transaction, which keeps their names locked until it ends."""
 
-PAGE = 100
-"""So many names are inspected in one round trip."""
+SURVEY_PAGE = 100
+"""Number of names inspected in one round trip."""
 
-MOST_CONNECTIONS = 100
+CONNECTIONS_MAX = 100
 
-RUNG = float("inf")
-"""When a claim in line should ask again: when it is rung, since the inbox looks for the rest."""
+WAKEUP_ONLY = float("inf")
+"""Retry delay of a claim in line. The claim asks again only when it is woken, because the inbox
+polls on its behalf."""
 
 
 class AsyncSqlBackend(AsyncBackend, Generic[W]):
-    """Locks in two tables of a server's database. A store brings its wire and its words.
+    """Locks in two tables of a server's database. A store supplies its transport and statements.
 
-    With `ears` the server can ring; without, the inbox looks more often.
+    `notification_source` receives the server's notifications; without one the inbox polls more
+    often.
     """
 
     min_ttl = 0.05
-    renewals_at_once = TOGETHER
+    renewals_at_once = RENEW_BATCH
 
     def __init__(
         self,
         wire: W,
-        store: Store,
+        store: SqlStore,
         *,
         location: str,
         clock: Clock,
         namespace: str,
-        ears: AsyncEars | None = None,
+        notification_source: AsyncNotificationSource | None = None,
     ) -> None:
         statements = store.statements
         self.location = location
@@ -80,30 +95,34 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         self._tables = store.tables
         self._dialect = store.dialect
         self._statements = statements
-        self._ringing = store.ringing
-        self._first_use = AsyncFirstUse(wire, store.tables, clock)
-        self._sweeper = AsyncSweeper(wire, store.broom)
+        self._notifier = store.notifier
+        self._bootstrap = AsyncSchemaBootstrap(wire, store.tables, clock)
+        self._name_reaper = AsyncNameReaper(wire, store.reaper)
         self._verbs = Verbs(store.dialect, namespace=namespace)
-        self._inbox = AsyncInbox(wire, Looking(statements, namespace=namespace), clock, ears=ears)
-        self._tidying = AsyncTidying(wire, self._sweeper, clock)
-        self._taking_all = TakingAll(statements, namespace=namespace)
-        self._together = AsyncTogether(wire, statements, clock=clock)
-        self._doors = AsyncDoors(wire, self._through, clock=clock)
-        # Whoever comes for a name that another of ours is about to take goes through the door, with
-        # all who come meanwhile. Weakly: kept by the frames of the one who takes it.
+        self._inbox = AsyncSqlInbox(
+            wire,
+            LineProbe(statements, namespace=namespace),
+            clock,
+            notification_source=notification_source,
+        )
+        self._idle_reaper = AsyncIdleReaper(wire, self._name_reaper, clock)
+        self._taking_all = AcquireAll(statements, namespace=namespace)
+        self._together = AsyncGroupCommit(wire, statements, clock=clock)
+        self._doors = AsyncNameQueues(wire, self._through, clock=clock)
+        # The names that a claim of ours is about to take. Any other claim for such a name goes
+        # through the door, together with all that come meanwhile. The values are weak references,
+        # so an entry ends with the call that takes the name, whose frames keep its turn alive.
         self._taking: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
         self._known = KnownNames()
-        forking.forget_in_child(self)
+        fork.reset_in_child(self)
 
     # -- the verbs ---------------------------------------------------------------------
 
     def bound_requests(self, request_timeout: float) -> bool:
-        """See the protocol."""
         self._wire.request_timeout = request_timeout
         return True
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
         await self._be_ready(deadline)
         kept = as_stored(claim)
         turn = Turn(self._wire.request_timeout)
@@ -112,7 +131,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
             answer = await self._ask_again(claim, arrived, deadline, turn)
             if answer is not None:
                 return answer
-        elif not (self._inbox.lines.are_at(claim.name) or claim.name in self._taking):
+        elif not (self._inbox.lines.is_waiting_at(claim.name) or claim.name in self._taking):
             self._taking[claim.name] = turn
             is_known = claim.name in self._known
             token = await self._together.take(kept, deadline=deadline, is_known=is_known, turn=turn)
@@ -124,15 +143,16 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         return self._granted(claim, answer.token, turn) if isinstance(answer, Grant) else answer
 
     def _granted(self, claim: Claim, token: int | None, turn: Turn) -> Grant:
-        # Its time in the queue is none of the lease's: the store counts from the request.
-        counted_from = None if turn.patience is None else turn.came_at
+        # The store counts the lease from the request, so the time spent in our queue is not part of
+        # it.
+        counted_from = None if turn.patience is None else turn.started_at
         return Grant(claim, token, claim.ttl, counted_from=counted_from)
 
     async def _ask_again(
         self, claim: Claim, arrived: int, deadline: float, turn: Turn
     ) -> Grant | Held | None:
-        """Return the answer to one who stands in line; None if it has to go through the door."""
-        if not self._inbox.was_called(claim.id):
+        """Return the answer to a claim in line; None if it has to go through the door."""
+        if not self._inbox.was_woken(claim.id):
             return await self._still_waiting(as_stored(claim), arrived, deadline)
         confirm = self._statements.confirm(claim, arrived)
         rows = await self._wire.ask(confirm, deadline=deadline, turn=turn)
@@ -145,7 +165,6 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
     async def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
-        """See the protocol."""
         await self._be_ready(deadline)
         kept = [as_stored(one) for one in claims]
         tokens = await self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
@@ -155,23 +174,20 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         return [Grant(claim, token, claim.ttl) for claim, token in pairs]
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """See the protocol."""
         await self._be_ready(deadline)
         return await self._renew_all(grants, deadline)
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
-        """See the protocol."""
         await self._be_ready(deadline)
         claim = as_stored(grant.claim)
         return await self._transact(lambda: self._verbs.hand_over(claim), deadline)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
         await self._be_ready(deadline)
         claim = grant.claim
-        self._sweeper.count()
-        # Where others of ours stand in line, it has to go through the door in any case.
-        is_alone = not (tombstone or self._inbox.lines.are_at(claim.name))
+        self._name_reaper.count()
+        # A release has to go through the door in any case if other claims of ours are in line.
+        is_alone = not (tombstone or self._inbox.lines.is_waiting_at(claim.name))
         if is_alone and await self._together.give_back(claim, deadline=deadline):
             return True
         return await self._transact(
@@ -179,7 +195,6 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         )
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
         await self._be_ready(deadline)
         arrived = self._inbox.lines.arrival_of(claim)
         try:
@@ -187,31 +202,29 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
                 Withdrawal(as_stored(claim), arrived, tombstone), deadline=deadline
             )
         finally:
-            # Not before: until then it may be rung for, and what was noted would stay.
+            # Do not forget the claim earlier, because a wakeup may still arrive until here, and its
+            # record would never be removed.
             self._inbox.forget(claim.id)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
         await self._inbox.wait(claim, deadline=deadline)
 
     def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
         self._inbox.ring([claim.id])
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
         await self._be_ready(deadline)
         return await self._wire.look(lambda: self._verbs.inspect(name), deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """See the protocol; the deadline is for each request, as there may be many."""
+        """Yield every name in use; the deadline applies to each request, as there may be many."""
         patience = deadline - self._clock.now()
         await self._be_ready(deadline)
         start = storage_key(self._namespace, prefix)
         keys = await self._wire.ask(self._dialect.names_in_use(start), deadline=deadline)
         names = [name_of(bytes(key)) for (key,) in keys]
-        for i in range(0, len(names), PAGE):
-            page = names[i : i + PAGE]
+        for i in range(0, len(names), SURVEY_PAGE):
+            page = names[i : i + SURVEY_PAGE]
             found = await self._wire.look(
                 lambda page=page: side_by_side([self._verbs.inspect(one) for one in page]),  # type: ignore[misc]
                 deadline=self._clock.now() + patience,
@@ -223,59 +236,58 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol."""
         await self._be_ready(deadline)
-        party = None if owner is None else party_key(owner)
+        party = None if owner is None else owner_key(owner)
         return await self._transact(
             lambda: self._verbs.break_(name, token=token, party=party), deadline
         )
 
     def schema(self) -> Schema:
-        """See the protocol."""
         return self._tables.as_schema()
 
     async def make_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
-        return await made(self._wire, self._tables, deadline=deadline)
+        return await make_tables(self._wire, self._tables, deadline=deadline)
 
     async def drop_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
-        return await dropped(self._wire, self._tables, deadline=deadline)
+        return await drop_tables(self._wire, self._tables, deadline=deadline)
 
     async def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol; here what is held ends by its ttl in any case."""
+        """Do nothing, because in this store every hold ends by its ttl in any case."""
         del client, deadline
 
     async def aclose(self) -> None:
-        """See the protocol."""
-        await runtime.each_in_turn(
+        await runtime.run_all_steps(
             self._inbox.stop,
-            self._tidying.stop,
-            self._first_use.stop,
+            self._idle_reaper.stop,
+            self._bootstrap.stop,
             self._together.close,
             self._doors.close,
             self._wire.close,
         )
 
     def after_fork_in_child(self) -> None:
-        """Let the child begin with nothing of the parent's."""
+        """Start the child without any state of the parent."""
         self._wire.after_fork_in_child()
-        self._first_use.after_fork_in_child()
+        self._bootstrap.after_fork_in_child()
         self._together.after_fork_in_child()
         self._doors.after_fork_in_child()
         self._inbox.after_fork_in_child()
-        self._tidying.after_fork_in_child()
-        self._sweeper.after_fork_in_child()
+        self._idle_reaper.after_fork_in_child()
+        self._name_reaper.after_fork_in_child()
 
     async def _be_ready(self, deadline: float) -> None:
-        self._tidying.begin()
-        if not self._first_use.is_over:
-            await self._first_use.ready(deadline=deadline)
+        self._idle_reaper.begin()
+        if not self._bootstrap.is_over:
+            await self._bootstrap.ready(deadline=deadline)
 
-    # -- where nobody else is ----------------------------------------------------------
+    # -- the uncontended cycle ---------------------------------------------------------
 
     async def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
-        """Renew by one statement all who stand alone in their name's row, the others by doors."""
+        """Renew all claims, with one statement where possible.
+
+        The statement renews claims that are in their name's own row; all others go through their
+        doors.
+        """
         claims = [as_stored(grant.claim) for grant in grants]
         is_renewed = await self._together.renew(claims, deadline=deadline)
         left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
@@ -298,58 +310,119 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         has_moved = place is not None and arrived not in (None, place.arrived)
         if has_moved and self._inbox.lines.arrival_of(claim) == arrived:
             self._inbox.lose(claim)
-        return self._told(claim, outcome)
+        return self._recorded(claim, outcome)
 
     async def _through(
         self, passages: Sequence[Passage], *, deadline: float, turn: Turn
     ) -> list[Outcome]:
-        """Let claims pass the door of their name in one transaction."""
+        """Let claims of one name go through its door in one transaction."""
         return await self._transact(lambda: self._verbs.together(passages), deadline, turn)
 
     async def _still_waiting(self, claim: Claim, arrived: int, deadline: float) -> Held | None:
-        """Return the answer to a claim whose turn has not come, None if it has to arrive."""
+        """Return the answer to a claim that still has to wait; None if it has to arrive again."""
         seen = await self._wire.transact(
             lambda: self._verbs.still_waiting(claim, arrived=arrived), deadline=deadline
         )
         if seen is None or isinstance(seen.answer, Grant):
             return None
-        answer = self._told(claim, seen)
+        answer = self._recorded(claim, seen)
         return None if isinstance(answer, Grant) else answer
 
-    def _told(self, claim: Claim, seen: Arrived) -> Grant | Held:
-        """Know where the claim stands now, and return its answer."""
+    def _recorded(self, claim: Claim, seen: Arrived) -> Grant | Held:
+        """Record whether and where the claim waits now, and return its answer."""
         answer, door = seen
         place = door.find(claim.id)
         if isinstance(answer, Grant) or answer.place is None or place is None:
             self._inbox.forget(claim.id)
             return answer
-        sight = sight_of(door.places, answer, now=door.now)
-        self._inbox.stands(claim, place.arrived, sight)
-        return Held(answer.holders, answer.place, RUNG, answer.closing)
+        result = probe_result_of(door.places, answer, now=door.now)
+        self._inbox.stands(claim, place.arrived, result)
+        return Held(answer.holders, answer.place, WAKEUP_ONLY, answer.closing)
 
     async def _transact(
         self, steps: Callable[[], Steps[Decided[T]]], deadline: float, turn: Turn | None = None
     ) -> T:
-        """Do the steps in one transaction, which rings those whom it has woken."""
+        """Run the steps in one transaction, and wake the claims that it admits or turns away."""
         inbox, ours = self._inbox, list[str]()
         try:
             return await self._wire.transact(
-                lambda: self._ringing.after(
+                lambda: self._notifier.after(
                     steps, channel=inbox.channel, here=inbox.lines, ours=ours
                 ),
                 deadline=deadline,
                 turn=turn,
             )
         finally:
-            # Also where the answer is missing: a ring for nothing does no harm.
+            # Wake them even if the reply is missing, because a spurious wakeup does no harm.
             inbox.call(ours)
 
 
 def checked_connections(connections: int | str) -> int:
-    """Return how many connections a client may use at once."""
+    """Return how many connections a client may use at once, or raise."""
     text = str(connections)
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_CONNECTIONS:
+    if not text.isdecimal() or not 1 <= int(text) <= CONNECTIONS_MAX:
         raise ConfigurationError(
-            f"connections={connections!r}: a number from 1 to {MOST_CONNECTIONS} is accepted"
+            f"connections={connections!r}: a number from 1 to {CONNECTIONS_MAX} is accepted"
         )
     return int(text)
+
+
+# Backends over the application's own clients, or over a function that connects.
+
+
+class AsyncBorrowingBackend:
+    """A mixin with two more constructors; it must precede the other bases of a backend class."""
+
+    _scheme: ClassVar[str]
+    _borrowed_transport: ClassVar[Callable[..., Any]]
+
+    @staticmethod
+    def _where_of(client: Any) -> str:  # noqa: ANN401 - any library
+        """Return the location of an engine, pool or connection for display, without a password."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_client(cls, client: Any, *, clock: Clock, **options: Any) -> Self:  # noqa: ANN401 - any library
+        """Return a backend over the application's engine, pool or connection.
+
+        Each request borrows a connection from the client, and gives it back in its original state.
+        """
+        return cls._over(_source_of(client), cls._where_of(client), clock, **options)
+
+    @classmethod
+    def from_factory(
+        cls,
+        connect: Callable[[], object],
+        *,
+        clock: Clock,
+        **options: Any,  # noqa: ANN401 - see `_over`
+    ) -> Self:
+        """Return a backend over connections that the function opens, and that then belong to us."""
+        if runtime.FLAVOUR == "sync" and inspect.iscoroutinefunction(connect):
+            raise ConfigurationError(
+                "this function has to be awaited; give it to lockfast.AsyncLocks.from_factory"
+            )
+        where = f"{cls._scheme}:// by your function"
+        return cls._over(AsyncFactorySource(connect), where, clock, **options)
+
+    @classmethod
+    def _over(
+        cls,
+        source: AsyncSource,
+        where: str,
+        clock: Clock,
+        *,
+        connections: int | str = CONNECTIONS_DEFAULT,
+        **options: Any,  # noqa: ANN401 - the namespace, and where the store has its tables
+    ) -> Self:
+        self = cls.__new__(cls)
+        borrower = AsyncBorrower(source, where=where, clock=clock)
+        wire = cls._borrowed_transport(borrower, clock=clock, most=checked_connections(connections))
+        self._set_up(wire, clock=clock, **options)  # type: ignore[attr-defined]
+        return self
+
+
+def _source_of(client: Any) -> AsyncSource:  # noqa: ANN401 - any library
+    if is_engine(client):
+        return AsyncEngineSource(client)
+    return AsyncPoolSource(client) if is_pool(client) else AsyncConnectionSource(client)

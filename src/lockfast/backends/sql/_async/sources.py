@@ -1,7 +1,8 @@
-"""What the application has and lends: pools, engines, connections, and functions that connect.
+"""Where borrowed connections come from: pools, engines, connections, and connect functions.
 
-They are known by what they can do, not by their class: none of these libraries has to be
-installed. How long one of them waits is its own affair, and bounds nobody: see `lending`.
+Sources are recognised by what they can do, not by their class, so that none of these libraries has
+to be installed. A source may block for as long as it likes without delaying the caller; see
+`borrowed`.
 """
 
 from __future__ import annotations
@@ -17,61 +18,58 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
-    """A driver's connection, and what is given back for it."""
+class BorrowedFrom:
+    """A driver's connection, and the object to give back for it."""
 
     connection: Any
     handle: Any
 
 
 class AsyncSource:
-    """Where connections come from and go back to; all that is called here is the application's."""
+    """Where connections come from and go back to; everything it calls is the application's code."""
 
     room: int | None = None
-    """How many it lends at once, None for any number."""
+    """How many connections it lends at once, None for any number."""
     is_ours = False
-    """Whether what it gives is ours to keep and to close."""
+    """Whether its connections are ours to keep and to close."""
     has_others = True
-    """Whether a dead connection can be replaced by another."""
+    """Whether it can replace a dead connection."""
     lack = "its pool had none to lend; let that have more room, or give the locks one of their own"
 
     def why_none(self) -> str:
-        """Return why it gave none in time, and what to do."""
+        """Return why it gave no connection in time, and what to do about it."""
         return self.lack
 
-    async def take(self, patience: float) -> Lent:
-        """Return a connection; there is no use in waiting for it longer than so many seconds."""
+    async def take(self, patience: float) -> BorrowedFrom:
+        """Return a connection; waiting longer than `patience` seconds is useless."""
         raise NotImplementedError
 
-    async def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """Take it back; one that is not whole must not be used again."""
+    async def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
+        """Give the connection back; if it is not whole, it must not be used again."""
         raise NotImplementedError
 
     def is_inherited(self) -> bool:
-        """Whether, in a forked child, what it gives may be the parent's."""
+        """Whether its connections, in a forked child, may belong to the parent."""
         return True
 
 
 class AsyncPoolSource(AsyncSource):
-    """A pool of psycopg's."""
+    """A psycopg pool."""
 
     def __init__(self, pool: Any) -> None:  # noqa: ANN401 - see above
         self.room = pool.max_size or None
         self._pool = pool
 
     def why_none(self) -> str:
-        """See the source."""
         if self._pool.closed:
             return "open that pool, and close it after the locks"
         return self.lack
 
-    async def take(self, patience: float) -> Lent:
-        """See the source."""
+    async def take(self, patience: float) -> BorrowedFrom:
         connection = await self._pool.getconn(timeout=patience)
-        return Lent(connection, connection)
+        return BorrowedFrom(connection, connection)
 
-    async def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    async def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         try:
             if not is_whole:
                 await _end(lent.connection)
@@ -80,22 +78,20 @@ class AsyncPoolSource(AsyncSource):
 
 
 class AsyncEngineSource(AsyncSource):
-    """An engine of SQLAlchemy's."""
+    """A SQLAlchemy engine."""
 
     def __init__(self, engine: Any) -> None:  # noqa: ANN401 - see above
         self._engine = engine
         self._pool = engine.pool
         self.room = _room_of(self._pool)
 
-    async def take(self, patience: float) -> Lent:
-        """See the source."""
-        del patience  # it has its own
+    async def take(self, patience: float) -> BorrowedFrom:
+        del patience  # the engine has its own timeout
         handle = await self._engine.connect()
         plain = getattr(handle, "sync_connection", handle)
-        return Lent(plain.connection.driver_connection, handle)
+        return BorrowedFrom(plain.connection.driver_connection, handle)
 
-    async def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    async def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         try:
             if not is_whole:
                 await lent.handle.invalidate()
@@ -103,12 +99,12 @@ class AsyncEngineSource(AsyncSource):
             await lent.handle.close()
 
     def is_inherited(self) -> bool:
-        """See the source; `dispose(close=False)` in the child gives the engine another pool."""
+        """False after `dispose(close=False)` in the child, which gives the engine another pool."""
         return self._pool is self._engine.pool and type(self._pool).__name__ != "NullPool"
 
 
 class AsyncConnectionSource(AsyncSource):
-    """One connection, which the application may use between our requests."""
+    """A single connection, which the application may use between our requests."""
 
     room = 1
     has_others = False
@@ -116,17 +112,16 @@ class AsyncConnectionSource(AsyncSource):
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - see above
         self._connection = connection
-        # psycopg's own keeps its cursors out while we are at work; other drivers have none.
+        # psycopg's own lock keeps the application's cursors out while we use the connection; other
+        # drivers have none.
         self._lock = getattr(connection, "lock", None) or runtime.Lock()
 
-    async def take(self, patience: float) -> Lent:
-        """See the source."""
+    async def take(self, patience: float) -> BorrowedFrom:
         del patience
         await self._lock.acquire()
-        return Lent(self._connection, self._connection)
+        return BorrowedFrom(self._connection, self._connection)
 
-    async def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    async def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         try:
             if not is_whole:
                 await _end(lent.connection)
@@ -135,7 +130,7 @@ class AsyncConnectionSource(AsyncSource):
 
 
 class AsyncFactorySource(AsyncSource):
-    """A function that connects; what it returns is ours."""
+    """A function that connects; its connections are ours."""
 
     is_ours = True
     lack = "the function that connects has not returned"
@@ -143,30 +138,31 @@ class AsyncFactorySource(AsyncSource):
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
 
-    async def take(self, patience: float) -> Lent:
-        """See the source."""
+    async def take(self, patience: float) -> BorrowedFrom:
         del patience
         connection = await _awaited(self._connect())
-        return Lent(connection, connection)
+        return BorrowedFrom(connection, connection)
 
-    async def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    async def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         del is_whole
         await _end(lent.connection)
 
     def is_inherited(self) -> bool:
-        """See the source; each is new."""
+        """Always false, because each connection is new."""
         return False
 
 
 async def _end(connection: Any) -> None:  # noqa: ANN401 - see above
-    """Close the connection; PyMySQL refuses to do it twice, and would refuse the application."""
+    """Close the connection if it is open.
+
+    PyMySQL raises on a second close, even if it was the application that closed it first.
+    """
     if getattr(connection, "open", True):
         await _awaited(connection.close())
 
 
 async def _awaited(answer: Any) -> Any:  # noqa: ANN401 - see above
-    """Return the answer of a foreign function that may, or may not, have to be awaited."""
+    """Return the answer of a foreign function, awaited if it has to be."""
     # async only: begin
     if inspect.isawaitable(answer):
         return await answer
@@ -177,6 +173,7 @@ async def _awaited(answer: Any) -> Any:  # noqa: ANN401 - see above
 def _room_of(pool: Any) -> int | None:  # noqa: ANN401 - see above
     if type(pool).__name__ == "AssertionPool":
         return 1
-    # The overflow is told nowhere else; -1 is without end, as is a size of 0.
+    # SQLAlchemy has the overflow only in this private attribute; -1 means unlimited, as does a size
+    # of 0.
     size, overflow = getattr(pool, "size", None), getattr(pool, "_max_overflow", -1)
     return None if size is None or overflow < 0 or not size() else int(size() + overflow)

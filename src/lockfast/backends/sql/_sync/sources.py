@@ -1,9 +1,10 @@
 # Generated from src/lockfast/backends/sql/_async/sources.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""What the application has and lends: pools, engines, connections, and functions that connect.
+"""Where borrowed connections come from: pools, engines, connections, and connect functions.
 
-They are known by what they can do, not by their class: none of these libraries has to be
-installed. How long one of them waits is its own affair, and bounds nobody: see `lending`.
+Sources are recognised by what they can do, not by their class, so that none of these libraries has
+to be installed. A source may block for as long as it likes without delaying the caller; see
+`borrowed`.
 """
 
 from __future__ import annotations
@@ -18,61 +19,58 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
-    """A driver's connection, and what is given back for it."""
+class BorrowedFrom:
+    """A driver's connection, and the object to give back for it."""
 
     connection: Any
     handle: Any
 
 
 class Source:
-    """Where connections come from and go back to; all that is called here is the application's."""
+    """Where connections come from and go back to; everything it calls is the application's code."""
 
     room: int | None = None
-    """How many it lends at once, None for any number."""
+    """How many connections it lends at once, None for any number."""
     is_ours = False
-    """Whether what it gives is ours to keep and to close."""
+    """Whether its connections are ours to keep and to close."""
     has_others = True
-    """Whether a dead connection can be replaced by another."""
+    """Whether it can replace a dead connection."""
     lack = "its pool had none to lend; let that have more room, or give the locks one of their own"
 
     def why_none(self) -> str:
-        """Return why it gave none in time, and what to do."""
+        """Return why it gave no connection in time, and what to do about it."""
         return self.lack
 
-    def take(self, patience: float) -> Lent:
-        """Return a connection; there is no use in waiting for it longer than so many seconds."""
+    def take(self, patience: float) -> BorrowedFrom:
+        """Return a connection; waiting longer than `patience` seconds is useless."""
         raise NotImplementedError
 
-    def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """Take it back; one that is not whole must not be used again."""
+    def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
+        """Give the connection back; if it is not whole, it must not be used again."""
         raise NotImplementedError
 
     def is_inherited(self) -> bool:
-        """Whether, in a forked child, what it gives may be the parent's."""
+        """Whether its connections, in a forked child, may belong to the parent."""
         return True
 
 
 class PoolSource(Source):
-    """A pool of psycopg's."""
+    """A psycopg pool."""
 
     def __init__(self, pool: Any) -> None:  # noqa: ANN401 - see above
         self.room = pool.max_size or None
         self._pool = pool
 
     def why_none(self) -> str:
-        """See the source."""
         if self._pool.closed:
             return "open that pool, and close it after the locks"
         return self.lack
 
-    def take(self, patience: float) -> Lent:
-        """See the source."""
+    def take(self, patience: float) -> BorrowedFrom:
         connection = self._pool.getconn(timeout=patience)
-        return Lent(connection, connection)
+        return BorrowedFrom(connection, connection)
 
-    def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         try:
             if not is_whole:
                 _end(lent.connection)
@@ -81,22 +79,20 @@ class PoolSource(Source):
 
 
 class EngineSource(Source):
-    """An engine of SQLAlchemy's."""
+    """A SQLAlchemy engine."""
 
     def __init__(self, engine: Any) -> None:  # noqa: ANN401 - see above
         self._engine = engine
         self._pool = engine.pool
         self.room = _room_of(self._pool)
 
-    def take(self, patience: float) -> Lent:
-        """See the source."""
-        del patience  # it has its own
+    def take(self, patience: float) -> BorrowedFrom:
+        del patience  # the engine has its own timeout
         handle = self._engine.connect()
         plain = getattr(handle, "sync_connection", handle)
-        return Lent(plain.connection.driver_connection, handle)
+        return BorrowedFrom(plain.connection.driver_connection, handle)
 
-    def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         try:
             if not is_whole:
                 lent.handle.invalidate()
@@ -104,12 +100,12 @@ class EngineSource(Source):
             lent.handle.close()
 
     def is_inherited(self) -> bool:
-        """See the source; `dispose(close=False)` in the child gives the engine another pool."""
+        """False after `dispose(close=False)` in the child, which gives the engine another pool."""
         return self._pool is self._engine.pool and type(self._pool).__name__ != "NullPool"
 
 
 class ConnectionSource(Source):
-    """One connection, which the application may use between our requests."""
+    """A single connection, which the application may use between our requests."""
 
     room = 1
     has_others = False
@@ -117,17 +113,16 @@ class ConnectionSource(Source):
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - see above
         self._connection = connection
-        # psycopg's own keeps its cursors out while we are at work; other drivers have none.
+        # psycopg's own lock keeps the application's cursors out while we use the connection; other
+        # drivers have none.
         self._lock = getattr(connection, "lock", None) or runtime.Lock()
 
-    def take(self, patience: float) -> Lent:
-        """See the source."""
+    def take(self, patience: float) -> BorrowedFrom:
         del patience
         self._lock.acquire()
-        return Lent(self._connection, self._connection)
+        return BorrowedFrom(self._connection, self._connection)
 
-    def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         try:
             if not is_whole:
                 _end(lent.connection)
@@ -136,7 +131,7 @@ class ConnectionSource(Source):
 
 
 class FactorySource(Source):
-    """A function that connects; what it returns is ours."""
+    """A function that connects; its connections are ours."""
 
     is_ours = True
     lack = "the function that connects has not returned"
@@ -144,36 +139,38 @@ class FactorySource(Source):
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
 
-    def take(self, patience: float) -> Lent:
-        """See the source."""
+    def take(self, patience: float) -> BorrowedFrom:
         del patience
         connection = _awaited(self._connect())
-        return Lent(connection, connection)
+        return BorrowedFrom(connection, connection)
 
-    def give_back(self, lent: Lent, *, is_whole: bool) -> None:
-        """See the source."""
+    def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
         del is_whole
         _end(lent.connection)
 
     def is_inherited(self) -> bool:
-        """See the source; each is new."""
+        """Always false, because each connection is new."""
         return False
 
 
 def _end(connection: Any) -> None:  # noqa: ANN401 - see above
-    """Close the connection; PyMySQL refuses to do it twice, and would refuse the application."""
+    """Close the connection if it is open.
+
+    PyMySQL raises on a second close, even if it was the application that closed it first.
+    """
     if getattr(connection, "open", True):
         _awaited(connection.close())
 
 
 def _awaited(answer: Any) -> Any:  # noqa: ANN401 - see above
-    """Return the answer of a foreign function that may, or may not, have to be awaited."""
+    """Return the answer of a foreign function, awaited if it has to be."""
     return answer
 
 
 def _room_of(pool: Any) -> int | None:  # noqa: ANN401 - see above
     if type(pool).__name__ == "AssertionPool":
         return 1
-    # The overflow is told nowhere else; -1 is without end, as is a size of 0.
+    # SQLAlchemy has the overflow only in this private attribute; -1 means unlimited, as does a size
+    # of 0.
     size, overflow = getattr(pool, "size", None), getattr(pool, "_max_overflow", -1)
     return None if size is None or overflow < 0 or not size() else int(size() + overflow)

@@ -1,1 +1,1 @@
-"""The verbs on the SQLite file: the source of both flavours."""
+"""The SQLite backend, written once as the source of both flavours."""

@@ -1,1 +1,1 @@
-"""The verbs on ZooKeeper: the source of both flavours."""
+"""The ZooKeeper backend: the source of both flavours."""

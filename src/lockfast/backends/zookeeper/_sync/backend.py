@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/zookeeper/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Locks in ZooKeeper: what it is able to, how it is found, and its wire."""
+"""Locks in ZooKeeper: the backend's capabilities, its address, and its transport."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from lockfast.backends.sessions._sync.backend import SessionsBackend
 from lockfast.backends.zookeeper import address
-from lockfast.backends.zookeeper._sync.wire import ZooKeeperWire
-from lockfast.backends.zookeeper.name_nodes import NameNodes
+from lockfast.backends.zookeeper._sync.transport import ZooKeeperTransport
+from lockfast.backends.zookeeper.nodes import NameNodes
 from lockfast.core.naming import checked_namespace
 from lockfast.model import Capabilities, TokenQuality
 
@@ -46,24 +46,25 @@ class ZooKeeperBackend(SessionsBackend):
         **options: object,
     ) -> None:
         checked_namespace(namespace)
-        self._stand_at(
+        self._set_address(
             address.of_url(url, where=location, namespace=namespace, options=options), clock
         )
 
     @classmethod
     def from_client(cls, client: object, *, clock: Clock, namespace: str = "lockfast") -> Self:
-        """Return locks where a client of kazoo connects to.
+        """Return locks in the ensemble that a kazoo client connects to.
 
-        Only its settings are read: it is never closed, and its session is not used.
+        Only the client's settings are read. The client is never closed, and its session is not
+        used.
         """
         self = cls.__new__(cls)
-        self._stand_at(address.of_client(client, namespace=checked_namespace(namespace)), clock)
+        self._set_address(address.of_client(client, namespace=checked_namespace(namespace)), clock)
         return self
 
-    def _stand_at(self, place: Address, clock: Clock) -> None:
+    def _set_address(self, place: Address, clock: Clock) -> None:
         self._address = place
         self._doors = NameNodes(place)
         self._set_up(location=place.where, clock=clock)
 
-    def _new_wire(self, ttl: float, changed: Callable[[], None]) -> ZooKeeperWire:
-        return ZooKeeperWire(self._doors, ttl=ttl, clock=self._clock, changed=changed)
+    def _new_transport(self, ttl: float, changed: Callable[[], None]) -> ZooKeeperTransport:
+        return ZooKeeperTransport(self._doors, ttl=ttl, clock=self._clock, changed=changed)

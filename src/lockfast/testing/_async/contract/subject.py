@@ -1,12 +1,16 @@
-"""What the laws are tried on: one store per test, and clients of it."""
+"""The subject of the tests of the laws: one store per test, and clients of it."""
 
 from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from lockfast._async.locks import AsyncLocks
+import pytest
+
+from lockfast.client._async.locks import AsyncLocks
+from lockfast.errors import LockError
 from lockfast.events import Reconnected, StoreError
 from lockfast.model import Capabilities, Claim, Owner
 from lockfast.testing import aio as runner
@@ -15,7 +19,7 @@ from lockfast.testing._async.faulty import AsyncFaultyBackend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lockfast._async.backend import AsyncBackend
+    from lockfast.backends._async.backend import AsyncBackend
     from lockfast.events import Event
     from lockfast.runtime.clock import Clock
 
@@ -33,30 +37,33 @@ def requires(capability: str) -> Callable[[F], F]:
 
 
 class AsyncSubject:
-    """The backend under test. A subclass says how it is opened."""
+    """The backend under test. A subclass defines how to open it."""
 
     capabilities: ClassVar[Capabilities]
     ttl: ClassVar[float] = 0.6
-    """Short, for the tests that wait for its end."""
+    """Ttl for tests that wait for a lease to expire, in seconds."""
 
     long_ttl: ClassVar[float] = 30.0
-    """For all others: it does not run out while a test looks on, however slow the machine is."""
+    """Ttl for all other tests, in seconds. It does not run out during a test, even on a slow
+    machine."""
 
     slack: ClassVar[float] = 1.0
-    """How much later than it must, a thing may happen on a busy machine."""
+    """How late something may happen on a busy machine, in seconds."""
 
     patience: ClassVar[float] = 30.0
-    """What only a hang outlasts, where no time is on trial."""
+    """Timeout that only a hang exceeds, in seconds, for tests that are not about time."""
 
     request_timeout: ClassVar[float] = 10.0
-    """For clients whose own patience is not on trial: a store may stand still for seconds."""
+    """Request timeout for clients whose timeout is not under test, since a store may stall for
+    seconds."""
 
     late: ClassVar[float] = 0.0
-    """How much later than after its ttl the store may end what a silent client held, or open
-    what a min_hold kept closed."""
+    """How long after its ttl the store may take to end a silent client's holds, or to open a name
+    that a min_hold kept closed, in seconds."""
 
     virtual_time: ClassVar[bool] = False
-    """Whether an asyncio test may run on virtual time: the store's clock is the client's."""
+    """Whether an asyncio test may run on virtual time, because the store uses the client's clock.
+    """
 
     clock: Clock
 
@@ -64,10 +71,10 @@ class AsyncSubject:
         """Make a fresh store for one test."""
 
     def tear_down(self) -> None:
-        """Remove it."""
+        """Remove the store."""
 
     def make_backend(self, clock: Clock) -> AsyncBackend:
-        """Return a new client's backend on this test's store."""
+        """Return a backend for a new client of this test's store."""
         raise NotImplementedError
 
     def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
@@ -86,21 +93,22 @@ class AsyncSubject:
         return self._opened(backend, **options), backend
 
     def raw(self) -> AsyncBackend:
-        """Return a backend with no client around it: nobody renews or withdraws for it."""
+        """Return a backend with no client around it, so nothing renews or withdraws its claims."""
         backend = self.make_backend(self.clock)
         self._to_close.append(backend)
         return backend
 
     async def crash(self, backend: AsyncBackend) -> None:
-        """Let the client of a raw backend fall silent, as if its process had been killed.
+        """Make the client of a raw backend fall silent, as if its process had been killed.
 
-        Where each claim ends by its ttl it is silent anyway; a session has to be left.
+        If each claim ends by its ttl, a raw backend is silent anyway, but a session must be
+        abandoned.
         """
         if self.capabilities.ends_by == "session":
             await backend.disown(f"raw{id(self):x}", deadline=self.soon())
 
     async def pass_ttl(self, ttl: float | None = None) -> None:
-        """Let the time pass after which nothing is left of a silent holder."""
+        """Let enough time pass that nothing is left of a silent holder."""
         await self.pass_time((ttl or self.ttl) * 1.05 + self.late)
 
     def claim(self, name: str, **fields: Any) -> Claim:
@@ -126,20 +134,20 @@ class AsyncSubject:
         await runner.until(lambda: self.clock.now() >= deadline, clock=self.clock, within=1e9)
 
     async def until(self, condition: Callable[[], object], *, within: float | None = None) -> None:
-        """Wait until the condition is true; fail when it does not come true in time."""
+        """Wait until the condition is true; fail if that takes too long."""
         await runner.until(
             condition, clock=self.clock, within=self.patience if within is None else within
         )
 
     async def until_waiting(self, locks: AsyncLocks, name: str, number: int = 1) -> None:
-        """Wait until so many claims stand in the line."""
+        """Wait until this many claims are in the line."""
         deadline = self.clock.now() + self.patience
         while len((await locks.inspect(name)).line) < number:
             assert self.clock.now() < deadline, f"nobody joined the line of {name!r}"
             await self.pass_time(0.002)
 
     async def assert_free(self, name: str, *, within: float = 10.0) -> None:
-        """Assert that nobody holds or waits, now or very soon."""
+        """Assert that nobody holds or waits, now or within this time."""
         locks = self.locks()
         deadline = self.clock.now() + within
         while True:
@@ -177,11 +185,12 @@ class AsyncSubject:
         for name in dir(cls):
             test = getattr(cls, name)
             if not name.startswith("test_") or test is None or hasattr(test, "__wrapped__"):
-                continue  # no test, or the class that this one inherits from has decided it
+                continue  # not a test, or already selected for a parent class
             if all(getattr(declared, one) for one in getattr(test, "requires", ())):
                 setattr(cls, name, _as_plain_function(test))
             else:
-                # Not a promise of this backend: the test does not exist here.
+                # This backend does not promise what the test checks, so the test does not exist
+                # here.
                 setattr(cls, name, None)
 
 
@@ -194,7 +203,7 @@ def _as_plain_function(test: Callable[[Any], Any]) -> Callable[[Any], None]:
 
 
 class Overlap:
-    """Who is inside, and whether ever more than fits: counted by the bodies themselves."""
+    """Counts the weights of the holders, and checks that they never exceed the capacity."""
 
     def __init__(self, capacity: int = 1) -> None:
         self.capacity = capacity
@@ -203,19 +212,19 @@ class Overlap:
         self.total = 0
 
     def enter(self, weight: int = 1) -> None:
-        """Count somebody in."""
+        """Count a holder in."""
         self.inside += weight
         self.total += 1
         self.most = max(self.most, self.inside)
         assert self.inside <= self.capacity, f"{self.inside} inside, {self.capacity} fit"
 
     def leave(self, weight: int = 1) -> None:
-        """Count somebody out."""
+        """Count a holder out."""
         self.inside -= weight
 
 
 class Recorder:
-    """A hook that keeps the events it is told."""
+    """A hook that records the events it receives."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -224,6 +233,81 @@ class Recorder:
         self.events.append(event)
 
     def kinds(self) -> list[str]:
-        """Return the names of the events of leases, in order; not what was told of the store."""
+        """Return the class names of the lease events, in order, without events about the store."""
         others = (StoreError, Reconnected)
         return [type(one).__name__ for one in self.events if not isinstance(one, others)]
+
+
+# Tests of laws about time are repeated, because a run during which the machine stalled proves
+# nothing.
+
+TRIALS = 5
+"""Number of attempts per test. The ttl doubles each time, so the last attempt tolerates a machine
+that stalls for seconds."""
+
+TRIAL_PAUSE_SECONDS = 0.02
+"""Pause between two requests of the witness, in seconds."""
+
+
+class AsyncTrials(AsyncSubject):
+    """A subject that can repeat the test of a law if the machine stalled."""
+
+    async def undisturbed(
+        self, trial: Callable[[str, float], Any], *, ttl: float, tolerance: float | None = None
+    ) -> None:
+        """Run the trial of a law until it passes, or fails while nothing stalled.
+
+        A machine, or the store's disk, may stall for longer than a short ttl, and a lease then ends
+        as it must. A witness sends requests to the store all the while. If one of them was delayed
+        for longer than `tolerance`, by default a third of the ttl, a failure proves nothing about
+        the store. Then the trial is repeated, on another name and with twice the ttl. A failure
+        while the witness gets its replies in time is raised at once.
+        """
+        for number in range(TRIALS):
+            is_last = number == TRIALS - 1
+            async with AsyncStallWitness(self) as witness:
+                try:
+                    await trial(f"door {number}", ttl)
+                except (Exception, pytest.fail.Exception):
+                    if is_last or witness.longest_wait <= (tolerance or ttl / 3):
+                        raise
+                else:
+                    return
+            ttl *= 2
+
+
+class AsyncStallWitness:
+    """Sends requests to the store while a block runs, and measures how long they are delayed."""
+
+    def __init__(self, subject: AsyncSubject) -> None:
+        self._subject = subject
+        self._backend = subject.raw()
+        self._longest = 0.0
+        self._sent_at = 0.0
+        self._is_over = False
+
+    @property
+    def longest_wait(self) -> float:
+        """The longest delay beyond the normal pause, including a request still under way."""
+        return max(self._longest, self._subject.clock.now() - self._sent_at - TRIAL_PAUSE_SECONDS)
+
+    async def __aenter__(self) -> Self:
+        await self._send_request()  # connect first, which may take a while on any machine
+        self._sent_at = self._subject.clock.now()
+        self._running = runner.start(self._keep_asking)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_over = True
+        await self._running.result()
+
+    async def _keep_asking(self) -> None:
+        while not self._is_over:
+            await self._send_request()
+            await self._subject.pass_time(TRIAL_PAUSE_SECONDS)
+            self._longest = self.longest_wait
+            self._sent_at = self._subject.clock.now()
+
+    async def _send_request(self) -> None:
+        with suppress(LockError):  # the delay was measured, and nothing else matters
+            await self._backend.inspect("witness", deadline=self._subject.soon())

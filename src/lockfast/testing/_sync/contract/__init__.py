@@ -1,30 +1,29 @@
 # Generated from src/lockfast/testing/_async/contract/__init__.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The laws of DESIGN as a test suite that every backend inherits, a section per law."""
+"""The laws of Lockfast as a test suite that every backend inherits, a section per law."""
 
 from __future__ import annotations
 
-from lockfast.testing._sync.contract.failing import LawsOfFailing
-from lockfast.testing._sync.contract.handing import LawsOfHandingOver
-from lockfast.testing._sync.contract.holding import LawsOfHolding
-from lockfast.testing._sync.contract.living import LawsOfLiving
-from lockfast.testing._sync.contract.losing import LawsOfLosing
-from lockfast.testing._sync.contract.sequencing import LawsOfSequencing
-from lockfast.testing._sync.contract.telling import LawsOfTelling
+from lockfast.testing._sync.contract.exclusion import LawsOfExclusion
+from lockfast.testing._sync.contract.failures import LawsOfFailure
+from lockfast.testing._sync.contract.handover import LawsOfHandingOver, LawsOfSequencing
+from lockfast.testing._sync.contract.inspection import LawsOfInspection
+from lockfast.testing._sync.contract.lifecycle import LawsOfLifecycle
+from lockfast.testing._sync.contract.loss import LawsOfLoss
 
 __all__ = ["BackendContract"]
 
 
 class BackendContract(
-    LawsOfHolding,
-    LawsOfFailing,
-    LawsOfLosing,
-    LawsOfLiving,
-    LawsOfTelling,
+    LawsOfExclusion,
+    LawsOfFailure,
+    LawsOfLoss,
+    LawsOfLifecycle,
+    LawsOfInspection,
     LawsOfHandingOver,
     LawsOfSequencing,
 ):
-    """Subclass it, say how your backend is opened, and pytest collects every law.
+    """Subclass it, define how your backend is opened, and pytest collects every law.
 
         class TestMyBackend(BackendContract):
             capabilities = MyBackend.capabilities
@@ -35,6 +34,6 @@ class BackendContract(
             def make_backend(self, clock):
                 return MyBackend(self.store, clock=clock)
 
-    Tests are selected by the capabilities that the class declares; none is ever skipped.
-    Each test runs on a loop of its own and needs no plug-in.
+    Tests are selected by the capabilities that the class declares; none is ever skipped. Each test
+    runs on its own loop and needs no plug-in.
     """

@@ -1,0 +1,1 @@
+"""Decides whether a lock can have produced a history; pure functions."""

@@ -1,0 +1,278 @@
+"""Judges a recorded run: every check, and all findings."""
+
+from __future__ import annotations
+
+import signal
+from collections import defaultdict
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from lockfast_challenge.checker.exclusion import exclusion_findings
+from lockfast_challenge.checker.progress import passed_over, stalls
+from lockfast_challenge.history import NotAHistory, begun_since, operations
+from lockfast_challenge.outcome import RunFinding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lockfast_challenge.history import HistoryOperation
+    from lockfast_challenge.outcome import Exit, Recorded, Write
+
+
+# Whether a client process ended in a way that the run did not cause.
+
+
+def crashes(recorded: Recorded) -> list[RunFinding]:
+    """Return a finding for each process that failed, hung or ended without a request to end.
+
+    Processes that were killed on purpose are left out.
+    """
+    return [
+        RunFinding(
+            "crash",
+            one.at,
+            f"client {one.client} {_exit_sentence(one)}",
+            clients=(one.client,),
+        )
+        for one in recorded.exits
+        if not one.was_killed and (one.returncode or not one.was_asked)
+    ]
+
+
+def _exit_sentence(one: Exit) -> str:
+    if one.hung_for:
+        return f"did not end in {one.hung_for:.0f} s after it was told to, and was killed"
+    return f"ended with {_named(one.returncode)}, which nobody caused"
+
+
+def _named(returncode: int) -> str:
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return signal.Signals(-returncode).name
+    except ValueError:
+        return f"signal {-returncode}"
+
+
+# Whether everything was cleaned up: names free, descriptors and threads released.
+
+LEAK_ALLOWANCE = 24
+"""Descriptors or threads that a client may add, however long it is used; enough for a dozen nodes.
+"""
+
+
+def left_behind(recorded: Recorded) -> list[RunFinding]:
+    """Return the names still held though all clients are gone, and the leaks of processes."""
+    at = max(
+        [
+            *(event.at for event in recorded.events),
+            *(one.at for one in recorded.exits),
+            *(strike.ended for strike in recorded.strikes),
+        ],
+        default=0.0,
+    )
+    return [
+        *(
+            RunFinding("left behind", at, f"still held at the end: {name}")
+            for name in recorded.left
+        ),
+        *(finding for one in recorded.exits for finding in _process_leaks(one)),
+    ]
+
+
+def _process_leaks(one: Exit) -> Iterator[RunFinding]:
+    in_use = one.in_use or (0, 0)
+    kinds = (("descriptors", one.descriptors, in_use[0]), ("threads", one.threads, in_use[1]))
+    for what, counted, used in kinds:
+        if counted is None:
+            continue
+        before, after = counted
+        if used > before + LEAK_ALLOWANCE:
+            yield _finding(one, f"{before} {what}, and {used} after its last operation")
+        if after > before:
+            yield _finding(one, f"{before} {what}, and {after} after it was closed")
+
+
+def _finding(one: Exit, figures: str) -> RunFinding:
+    message = f"before its client was opened, {one.client} had {figures}"
+    return RunFinding("left behind", one.at, message, clients=(one.client,))
+
+
+# Whether a write behind the lock was overwritten by a client that had not read it.
+
+
+def lost_updates(recorded: Recorded) -> list[RunFinding]:
+    """Return the lost updates: faults if tokens are checked, documented if not.
+
+    Without the token check even the best lock loses some updates, because a holder may be frozen
+    between its last check of the lease and its write. With the check no lost update is forgiven.
+    """
+    return [
+        RunFinding(
+            "lost update",
+            write.at,
+            _sentence(write, is_guarded=recorded.is_guarded),
+            clients=(write.client,),
+            is_documented=not recorded.is_guarded,
+            example=tuple(
+                event
+                for event in recorded.events
+                if (event.client, event.hold, event.act) == (write.client, write.hold, "acquire")
+            )
+            if recorded.is_guarded
+            else (),
+        )
+        for write in recorded.writes
+        if write.is_accepted and write.is_lost
+    ]
+
+
+def _sentence(write: Write, *, is_guarded: bool) -> str:
+    token = "" if write.token is None else f" with token {write.token}"
+    said = f"client {write.client} overwrote at {write.at:.3f}{token} what it had not read"
+    if is_guarded:
+        return f"{said}, though the resource checks tokens"
+    return f"{said}, as documented: this resource checks no token"
+
+
+# The part of a run that is judged while the run continues: its latest part, cut so that nothing
+# looks incomplete.
+
+
+def recent(recorded: Recorded, *, since: float, longest: float) -> Recorded:
+    """Return the part since that time, plus operations that began up to `longest` seconds earlier.
+
+    Such operations may have lasted until `since`. Quiet stretches are cut off at `since`, because a
+    hold whose beginning is left out looks as if nobody was inside.
+    """
+    return replace(
+        recorded,
+        events=begun_since(recorded.events, since - longest),
+        writes=[one for one in recorded.writes if one.at >= since],
+        quiets=[(max(start, since), end) for start, end in recorded.quiets if end > since],
+    )
+
+
+# Whether leases lasted as long as they were held, while no fault struck.
+#
+# A holder that learns of its loss in time does no harm. But if a client loses every lease after a
+# ttl, nothing renews them: its background work died, or does not get to run. A single lease may be
+# lost at any time, because the machine may have paused for a moment.
+
+LOST_IN_A_ROW = 3
+"""Number of leases lost in a row that is no accident."""
+
+
+def not_renewed(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterator[RunFinding]:
+    """Yield a finding for each client that lost one lease after the other for lack of renewal."""
+    if not recorded.is_renewed:
+        return
+    for client, holds in _by_client(done).items():
+        ends = [end for hold in holds if (end := _end_of(hold, recorded)) is not None]
+        for was_lost, row in groupby(ends, key=lambda end: end[0]):
+            times = [at for _, at in row]
+            if was_lost and len(times) >= LOST_IN_A_ROW:
+                yield RunFinding(
+                    "stall",
+                    times[0],
+                    f"client {client} lost {len(times)} leases in a row from {times[0]:.3f} on, "
+                    "though nothing struck: nothing renews them",
+                    clients=(client,),
+                )
+
+
+def _by_client(done: Iterable[HistoryOperation]) -> dict[str, list[list[HistoryOperation]]]:
+    """Return the operations of each granted hold, by client and in order."""
+    found: defaultdict[str, dict[int, list[HistoryOperation]]] = defaultdict(dict)
+    for one in done:
+        if one.act == "acquire" and one.is_ok:
+            found[one.client][one.hold] = [one]
+        elif one.hold in found[one.client]:
+            found[one.client][one.hold].append(one)
+    return {client: list(holds.values()) for client, holds in found.items()}
+
+
+def _end_of(hold: Sequence[HistoryOperation], recorded: Recorded) -> tuple[bool, float] | None:
+    """Return whether the hold was lost, and when; None if it proves nothing.
+
+    A hold proves something only if no fault struck while it lasted. A hold that was not lost must
+    also have outlived the ttl of its grant.
+    """
+    granted = hold[0].answered
+    checks = [one for one in hold if one.act == "check" and one.answered is not None]
+    if granted is None or not checks:
+        return None
+    last = checks[-1]
+    if not any(start <= hold[0].invoked and last.invoked <= end for start, end in recorded.quiets):
+        return None
+    if not last.is_ok:
+        return True, last.invoked
+    return (False, last.invoked) if last.invoked > granted + recorded.ttl else None
+
+
+# Whether a holder is warned in time: no lease may count as valid after its own deadline.
+#
+# The lease itself states the deadline. If a check that is requested later still succeeds, a holder
+# that was frozen, or whose renewals failed, may act beside the next holder.
+
+
+def warned_late(recorded: Recorded, done: Iterable[HistoryOperation]) -> list[RunFinding]:
+    """Return the checks that succeeded though requested after the lease's own deadline."""
+    found = []
+    for one in done:
+        if one.act != "check" or not one.is_ok or one.deadline is None:
+            continue
+        if one.invoked > one.deadline:
+            late = one.invoked - one.deadline
+            found.append(
+                RunFinding(
+                    "told late",
+                    one.invoked,
+                    f"{one.name}: client {one.client} was told at {one.invoked:.3f} that it may "
+                    f"act, {late:.3f} s after the deadline of its own lease",
+                    clients=(one.client,),
+                    example=tuple(
+                        event
+                        for event in recorded.events
+                        if (event.client, event.number) == (one.client, one.number)
+                    ),
+                )
+            )
+    return found
+
+
+# From the recording to its findings.
+
+
+def judge(recorded: Recorded) -> list[RunFinding]:
+    """Return the faults of the lock, and the findings that the store's page documents, by time.
+
+    A run in which nothing happened has no findings, since this function does not check that the
+    lock was used.
+    """
+    return sorted(
+        [
+            *_history_findings(recorded),
+            *lost_updates(recorded),
+            *left_behind(recorded),
+            *crashes(recorded),
+        ],
+        key=lambda finding: finding.at,
+    )
+
+
+def _history_findings(recorded: Recorded) -> list[RunFinding]:
+    try:
+        done = operations(recorded.events)
+    except NotAHistory as error:
+        # A client or its diary is at fault, so no conclusion from this history would be valid.
+        at = recorded.events[0].at if recorded.events else 0.0
+        return [RunFinding("not a history", at, f"{error}; nothing else of it was judged")]
+    return [
+        *exclusion_findings(recorded, done),
+        *warned_late(recorded, done),
+        *stalls(recorded, done),
+        *passed_over(recorded, done),
+        *not_renewed(recorded, done),
+    ]

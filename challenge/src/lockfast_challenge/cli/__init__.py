@@ -1,0 +1,1 @@
+"""The `lockfast challenge` command: its options, its progress display and its summary."""

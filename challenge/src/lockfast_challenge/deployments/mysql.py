@@ -1,0 +1,59 @@
+"""MySQL and MariaDB: one server that syncs every commit to disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from lockfast_challenge.deployments.single_server import SqlServer
+from lockfast_challenge.servers.mysql import (
+    MariadbServer,
+    MysqlCompatibleServer,
+    MysqlServer,
+    ShiftedMariadb,
+    ShiftedMysql,
+)
+from lockfast_challenge.servers.shifted_clock import clock_lacks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Mysql(SqlServer[MysqlCompatibleServer]):
+    """`mysql://`, on MySQL itself."""
+
+    store = "mysql"
+    plain: ClassVar[type[MysqlCompatibleServer]] = MysqlServer
+    shifted: ClassVar[type[MysqlCompatibleServer]] = ShiftedMysql
+    documented: ClassVar[dict[str, str]] = {
+        "server-emptied": "A replica that lacks the last commits has not heard of the leases in "
+        "them",
+        "clock-jump": "A server clock that jumps ahead ends leases early",
+    }
+
+    def __init__(self, *, ttl: float) -> None:
+        super().__init__(ttl=ttl)
+        self.clock_lacks: str = clock_lacks()
+        self.server: MysqlCompatibleServer = self.plain() if self.clock_lacks else self.shifted()
+
+    def make_database(self) -> None:
+        """Create the database that the URL names."""
+        self.server.run("CREATE DATABASE IF NOT EXISTS challenge")
+
+    def run(self, statement: str) -> None:
+        """Run a statement."""
+        self.server.run(statement, database="challenge")
+
+    def url_at(self, addresses: Sequence[str]) -> str:
+        """Return the URL of the server."""
+        return f"{self.store}://root@{addresses[0]}/challenge"
+
+
+# The same deployment on MariaDB.
+
+
+class Mariadb(Mysql):
+    """`mariadb://`."""
+
+    store = "mariadb"
+    plain: ClassVar[type[MysqlCompatibleServer]] = MariadbServer
+    shifted: ClassVar[type[MysqlCompatibleServer]] = ShiftedMariadb

@@ -1,0 +1,163 @@
+"""Which fault strikes when, and which client or server it strikes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING
+
+from lockfast_challenge.faults.fault import Draw
+from lockfast_challenge.faults.on_clients import client_faults, then_killed
+from lockfast_challenge.faults.on_network import network_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lockfast_challenge.clients.fleet import Fleet
+    from lockfast_challenge.faults.fault import Deployment, Fault, Role
+    from lockfast_challenge.history import HistoryEvent
+
+
+# The faults of a run: the requested kinds, as far as this machine can make them.
+
+
+class NoSuchFault(ValueError):
+    """A kind of fault that this deployment does not have."""
+
+
+def chosen(
+    kinds: Sequence[str], *, fleet: Fleet, deployment: Deployment
+) -> tuple[list[Fault], dict[str, str]]:
+    """Return the faults of these kinds, and for each that cannot be made here the reason."""
+    there = all_faults(fleet, deployment)
+    unknown = [kind for kind in kinds if kind not in there]
+    if unknown:
+        raise NoSuchFault(
+            f"there is no fault {unknown[0]!r} for {deployment.store}; there are: "
+            f"{', '.join(sorted(there))}"
+        )
+    asked = [there[kind] for kind in kinds]
+    not_made = {fault.kind: fault.lacks for fault in asked if fault.lacks}
+    return asked, not_made
+
+
+def all_faults(fleet: Fleet, deployment: Deployment) -> dict[str, Fault]:
+    """Return all faults of these clients and of this deployment, by kind."""
+    from_network = network_faults(deployment.proxies_of)
+    found: list[Fault] = [
+        *client_faults(fleet, deployment.proxies_of),
+        *from_network,
+        *deployment.faults(),
+    ]
+    found += [then_killed(fault, fleet) for fault in from_network if fault.kind.endswith("-held")]
+    return {fault.kind: fault for fault in found}
+
+
+# Which client holds, requests or waits, according to the diaries that the clients are writing.
+
+
+@dataclass(slots=True)
+class Roles:
+    """The roles of the clients, from the events they write; callers leave out dead clients."""
+
+    _last: dict[str, HistoryEvent] = field(default_factory=dict)
+    """The last event of each client."""
+    _holds: dict[str, bool] = field(default_factory=dict)
+    _granted_at: dict[str, float] = field(default_factory=dict)
+    """When each client was last granted the lock."""
+
+    def record(self, events: Iterable[HistoryEvent]) -> None:
+        """Record new events."""
+        for event in events:
+            self._last[event.client] = event
+            if event.phase == "invoked":
+                continue
+            if event.act == "acquire":
+                self._holds[event.client] = event.phase == "ok"
+                if event.phase == "ok":
+                    self._granted_at[event.client] = event.at
+            elif event.act == "release" or event.phase == "fail":
+                self._holds[event.client] = False
+
+    def client_with(self, role: Role, among: Iterable[str]) -> str | None:
+        """Return the client that has the role, if any.
+
+        Of several holders or waiters this is the one whose last event is oldest. Of several askers
+        it is the one that began last, because its request is most likely still under way.
+        """
+        there = [client for client in among if client in self._last]
+        asking = sorted(filter(self._is_asking, there), key=lambda one: self._last[one].at)
+        holding = sorted(filter(self._is_holder, there), key=lambda one: self._last[one].at)
+        if role == "holder":
+            return holding[0] if holding else None
+        if role == "asker":
+            return asking[-1] if asking else None
+        if role == "waiter":
+            return asking[0] if asking and holding else None
+        return None
+
+    def has_claim(self, client: str) -> bool:
+        """Whether the client holds or requests, so that its entry would block others if it died."""
+        return self._is_holder(client) or (client in self._last and self._is_asking(client))
+
+    def were_granted(self, clients: Iterable[str], *, since: float) -> bool:
+        """Whether each of these clients was granted the lock at that time or later."""
+        return all(self._granted_at.get(client, -inf) >= since for client in clients)
+
+    def _is_holder(self, client: str) -> bool:
+        return self._holds.get(client, False)
+
+    def _is_asking(self, client: str) -> bool:
+        last = self._last[client]
+        return last.phase == "invoked" and last.act == "acquire"
+
+
+STRIKES_PER_SLICE = 4
+"""Number of strikes of one kind before a quiet stretch."""
+SHORTEST_GAP_TTLS, LONGEST_GAP_TTLS = 0.1, 0.6
+"""Shortest and longest gap between two strikes, in ttls; most clients recover in less, some do not.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One strike: the gap before it, in seconds, and its random choices."""
+
+    gap: float
+    draw: Draw
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some strikes of one kind, followed by a quiet stretch."""
+
+    fault: Fault
+    strikes: tuple[Planned, ...]
+
+
+def slices(seed: int, faults: Sequence[Fault], *, ttl: float, clients: int) -> Iterator[Slice]:
+    """Yield slices for ever: each kind once in every round, each round in a new order.
+
+    Kinds that cannot be made are drawn like all others and then left out, and the order of `faults`
+    does not matter. So a seed that found something finds it on another machine too.
+    """
+    chance = random.Random(f"{seed} nemesis")  # noqa: S311 - a seed must repeat
+    in_order = sorted(faults, key=lambda fault: fault.kind)
+    while any(not fault.lacks for fault in in_order):
+        for fault in chance.sample(in_order, len(in_order)):
+            strikes = tuple(_drawn(chance, fault, ttl, clients) for _ in range(STRIKES_PER_SLICE))
+            if not fault.lacks:
+                yield Slice(fault, strikes)
+
+
+def _drawn(chance: random.Random, fault: Fault, ttl: float, clients: int) -> Planned:
+    shortest, longest = fault.lengths
+    return Planned(
+        gap=ttl * chance.uniform(SHORTEST_GAP_TTLS, LONGEST_GAP_TTLS),
+        draw=Draw(
+            length=ttl * chance.uniform(shortest, longest),
+            strength=chance.random(),
+            anybody=chance.randrange(clients),
+        ),
+    )

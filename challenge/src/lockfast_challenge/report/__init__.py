@@ -1,0 +1,1 @@
+"""Reports the outcome of a run: figures, pictures, a page; pure functions."""

@@ -1,0 +1,1 @@
+"""One run of the challenge, and its archive."""

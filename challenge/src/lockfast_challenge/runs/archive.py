@@ -1,0 +1,57 @@
+"""The record of a run, kept in a folder so that it can be judged again.
+
+The diaries of the clients are there already, as they were written; everything else is in one file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from lockfast_challenge.history import read
+from lockfast_challenge.outcome import Exit, Recorded, Setting, Strike, Write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUN_FILE = "run.json"
+
+
+class KeptAlready(ValueError):
+    """The folder holds another run, whose diaries would be mistaken for those of this run."""
+
+
+def prepare_folder(folder: Path) -> None:
+    """Create the folder of a run; refuse a folder that holds another run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / RUN_FILE).exists() or any(folder.glob("*.jsonl")):
+        raise KeptAlready(
+            f"{folder} holds the history of another run: name a new folder, or empty this one"
+        )
+
+
+def keep(recorded: Recorded, *, setting: Setting, folder: Path) -> None:
+    """Write everything that the diaries do not contain."""
+    fields = asdict(replace(recorded, events=()))
+    (folder / RUN_FILE).write_text(
+        json.dumps({"setting": asdict(setting), **fields}), encoding="utf-8"
+    )
+
+
+def kept(folder: Path) -> tuple[Setting, Recorded]:
+    """Return the setting and the record of a run, with the events in order of time."""
+    fields = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+    setting = fields.pop("setting")
+    events = [
+        event
+        for path in sorted(folder.glob("*.jsonl"))
+        for event in read(path.read_text(encoding="utf-8").splitlines())
+    ]
+    fields |= {
+        "events": sorted(events, key=lambda event: event.at),
+        "writes": [Write(**one) for one in fields["writes"]],
+        "strikes": [Strike(**one) for one in fields["strikes"]],
+        "exits": [Exit(**one) for one in fields["exits"]],
+    }
+    return Setting(**{**setting, "faults": tuple(setting["faults"])}), Recorded(**fields)

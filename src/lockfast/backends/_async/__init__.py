@@ -1,0 +1,1 @@
+"""The port: the methods that every store implements."""

@@ -1,0 +1,221 @@
+"""The port to one store: the methods that every backend implements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from lockfast.errors import ConfigurationError
+from lockfast.model import Crowd
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from lockfast.model import (
+        Capabilities,
+        Claim,
+        Finding,
+        Grant,
+        Held,
+        Holder,
+        Inspection,
+        Proven,
+        Renewal,
+        RevisionGuard,
+        Schema,
+    )
+
+
+class AsyncBackend(Protocol):
+    """The methods of a store; each gives up at its `deadline`, a time on the client's clock.
+
+    A method that gives up or fails raises BackendUnavailable if nothing was done, and
+    OutcomeUnknown if a request was sent and not answered. It never lets a driver's error escape as
+    it is. Operations that not every store supports have a default here, which is the answer that
+    most stores give.
+    """
+
+    capabilities: Capabilities
+    min_ttl: float
+    location: str
+    """Where the store is, for people to read; without a password."""
+    renewals_at_once: int = 1_000_000
+    """Maximum number of grants in one call of `renew`; the rest go to further calls."""
+
+    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """Return a grant, or Held with the holders. Idempotent per claim.
+
+        A repeat keeps the place in line or, if the claim holds, resets its deadline in the same
+        atomic step. A claim that was withdrawn with a tombstone gets nothing.
+
+        Wherever a grant or a refusal depends on a count, the count is checked against the records
+        that it counts, because a store may lose a part of its data. A waiting claim that has lost
+        its place is woken.
+        """
+        ...
+
+    async def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """Grant claims of different names in one atomic step, if nobody is at any of their doors.
+
+        Returns None if somebody is at one of the doors, or if the store cannot do this in one step.
+        Then nothing was done, and the caller acquires the claims one by one.
+        """
+        del claims, deadline
+        return None
+
+    def server_of(self, name: str) -> str:
+        """Return the known server of the name, or "" if the store acts as a single server.
+
+        Callers keep names on different servers apart, so that a server that does not answer does
+        not delay requests to the others.
+        """
+        del name
+        return ""
+
+    async def renew(
+        self, grants: Sequence[Grant], *, deadline: float
+    ) -> Sequence[Renewal | Proven]:
+        """Return one Renewal per grant, in one round trip where the store can.
+
+        Never resurrects an expired lease and never takes a new token. Where leases depend on a
+        session, the result for a renewed grant is Proven, which says from when its ttl counts.
+        """
+        ...
+
+    async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """Renew, and transfer the hold to the client and owner that the grant names.
+
+        Between two clients the hold belongs to neither, and ends only with its ttl. Returns LOST if
+        the hold already belongs to another client, so if two clients adopt it, the first one gets
+        it.
+        """
+        del grant, deadline
+        raise ConfigurationError("this backend cannot hand a lease over to another client")
+
+    def guard(self, grant: Grant) -> RevisionGuard:
+        """Return the comparison that makes a transaction in this store commit only under the grant.
+
+        Sends no request. Only etcd supports this; with any other store, the resource itself has to
+        check the token.
+        """
+        raise ConfigurationError(
+            "this backend cannot guard a transaction of yours by a lease; etcd can (etcd://). Give "
+            "the token to what you write to, and let it refuse smaller ones",
+            name=grant.claim.name,
+        )
+
+    async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """End the hold and admit the next claim; return whether the hold was still ours."""
+        ...
+
+    async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """Make sure that the claim neither holds nor waits; may be repeated any number of times.
+
+        With a tombstone, the store also refuses a late copy of the claim's own request. Callers ask
+        for one if a request of the claim was not answered.
+        """
+        ...
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """Return when asking again may help; may return early, late or for no reason."""
+        ...
+
+    def rouse(self, claim: Claim) -> None:
+        """Make a `wait` of this claim return soon; may be called from any thread."""
+        ...
+
+    async def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """Return the state of one name; read-only, may be stale.
+
+        The result lists all holders and all waiters. Capacity that nobody holds but that min_hold
+        or lock_delay keeps closed is reported as closing, never as held. Like every method that
+        only reads, this one writes nothing to the store.
+        """
+        ...
+
+    async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """Return how many claims are at each name; read-only, may be stale, and only a hint.
+
+        A waiter in line at one of several shards uses it to choose among them. It takes one round
+        trip where the store can.
+        """
+        seen = [await self.inspect(name, deadline=deadline) for name in names]
+        return [
+            Crowd(len(one.holders) + len(one.closing) + len(one.line), one.last_token)
+            for one in seen
+        ]
+
+    async def attest(self, name: str, *, deadline: float) -> Inspection:
+        """Like `inspect`, but never stale; the result has no hold that ended before the call.
+
+        Sequencers are checked against the result. A backend that declares `sequencers` guarantees
+        this, and identifies the hold of each holder (`core.lease_text.hold_of`).
+        """
+        return await self.inspect(name, deadline=deadline)
+
+    def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
+        """Yield the state of each name in use with this prefix, in byte order; closing is use too.
+
+        A list that ends without an error is complete. If a part of the store cannot be reached,
+        yield the names of the other parts, then raise a BackendUnavailable that says what is
+        missing.
+        """
+        ...
+
+    async def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """End every hold on the name and return the holders; the next token is still larger.
+
+        With a token, only the hold with that very token ends. The store compares the token in the
+        step that ends the hold, so a successor is left alone. With an owner, only the holds of that
+        explicit owner end. Capacity that is closing stays closed.
+        """
+        ...
+
+    async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """Return what this deployment guarantees, read from the store's own settings."""
+        ...
+
+    def schema(self) -> Schema | None:
+        """Return the tables that the store needs, or None if it needs none; sends no request."""
+        return None
+
+    async def make_schema(self, *, deadline: float) -> bool:
+        """Create the tables, and return whether any was missing."""
+        del deadline
+        raise ConfigurationError("this backend has no tables to make")
+
+    async def drop_schema(self, *, deadline: float) -> bool:
+        """Drop the tables with all locks in them, and return whether there were any."""
+        del deadline
+        raise ConfigurationError("this backend has no tables to drop")
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """Learn the ttl of the client's leases, and how to make the client renew them at once.
+
+        Where leases depend on a session, the session is opened with that ttl. When the session or
+        the connection was lost, the backend calls `hurry`, from any thread.
+        """
+        del ttl, hurry
+
+    def bound_requests(self, request_timeout: float) -> bool:
+        """Limit each request to this time from when it is sent; return whether the backend does so.
+
+        This is for a store where a request may first wait for one of the client's few connections,
+        because that wait must not use up the request's own time. The deadline of a `try_acquire` is
+        then the end of the whole acquire, which may be infinite, and `counted_from` in a grant says
+        when the request got its connection. The other methods get a deadline that is one request
+        timeout away.
+        """
+        del request_timeout
+        return False
+
+    async def disown(self, client: str, *, deadline: float) -> None:
+        """Keep the client's holds until their ttl ends, although the client goes away."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every connection, thread and file; they are opened again on the next use."""
+        ...

@@ -1,1 +1,0 @@
-"""The way to one member of the cluster: a hand-written pair."""

@@ -1,0 +1,418 @@
+"""Transport and watch stream of etcd, for tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lockfast.backends._async.single_flight import AsyncSingleFlight
+from lockfast.backends.etcd import errors
+from lockfast.backends.etcd.http2.connection import Http2Connection
+from lockfast.backends.etcd.http2.frames import NotHttp2
+from lockfast.backends.etcd.http2.grpc import (
+    BrokenCall,
+    GrpcError,
+    PingAction,
+    StreamCall,
+    UnaryCall,
+    WatchPing,
+    head,
+)
+from lockfast.backends.waiting.listener_aio import Listener
+from lockfast.errors import BackendUnavailable
+from lockfast.runtime import fork
+from lockfast.runtime.tasks import SharedTimer
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from lockfast.backends.etcd.http2.grpc import GrpcCall
+    from lockfast.core.descriptor import Endpoint
+    from lockfast.runtime.clock import Clock
+
+__all__ = ["EtcdConnection", "MemberTransport", "WatchStream"]
+
+
+# The watch stream, asyncio flavour, is a stream of the shared connection, which the event loop
+# reads.
+
+
+class WatchStream(Listener):
+    """One stream on the connection that all calls share."""
+
+    def __init__(
+        self, link: EtcdConnection, head: bytes, hear: Callable[[bytes], None], *, clock: Clock
+    ) -> None:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        super().__init__(ended, clock=clock)
+        self._link = link
+        self._heard = link.heard
+        self._watch_ping = WatchPing(clock.now())
+        self._stream = StreamCall(head, hear, self.leave)
+        link.begin(self._stream)
+
+    @property
+    def end(self) -> GrpcError | BrokenCall | None:
+        """Why the member ended the stream; None if it has not."""
+        return self._stream.end
+
+    @property
+    def awaits_ping_reply(self) -> bool:
+        """Whether the member was pinged, and no data has arrived since."""
+        return self._watch_ping.awaits_ping_reply and self._heard == self._link.heard
+
+    def say(self, message: bytes) -> bool:
+        """Request a watch, or the end of one; false if the stream is broken."""
+        if not self._stream.is_over:
+            self._link.add(self._stream, message)
+        return not self._stream.is_over
+
+    def answer(self, message: bytes) -> None:
+        """Send a message from within `hear`."""
+        self.say(message)
+
+    def leave(self) -> None:
+        """End the stream; its listener closes it."""
+        if not self._lost.done():
+            self._lost.set_result(None)
+
+    async def listen(self, *, until: float) -> bool:
+        """Return at `until`, or after `kick`; false once the stream has ended.
+
+        The event loop passes messages to `hear` as they arrive.
+        """
+        now = self._clock.now()
+        if self._heard != self._link.heard:
+            self._heard = self._link.heard
+            self._watch_ping.heard(now)
+        due = self._watch_ping.due(now)
+        if due is PingAction.LEAVE:
+            # Every call on this connection waits for a member that does not respond.
+            self._link.lose(TimeoutError("no sign of life"))
+        elif due is PingAction.ASK:
+            self._link.ping()
+        return await super().listen(until=until)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self._link.give_up(self._stream)
+        self.leave()
+
+
+# The transport to one member, asyncio flavour, uses one connection for all calls. Its counterpart
+# is `connection_threads`.
+#
+# The calls of all tasks in one iteration of the loop go out in one write, each on a stream of its
+# own. A call that is cancelled or times out is cancelled at the member too.
+
+SILENCE_SECONDS = 0.2
+"""A connection that was silent for less than this is not considered cut, because no lost packet is
+retransmitted sooner (Linux's minimum retransmission timeout). In that case only the late call
+fails."""
+
+
+UNREAD_MAX_BYTES = 2**24
+"""A member that leaves this much unread is taken not to read at all. The limit is more than all
+requests that may be under way at once. Without it, a peer that only sends pings could make us
+fill the memory."""
+
+
+class PendingCall(UnaryCall):
+    """A call whose outcome a task waits for."""
+
+    __slots__ = ("deadline", "outcome")
+
+    def __init__(
+        self, head: bytes, body: bytes, *, deadline: float, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(head, body)
+        self.deadline: float = deadline
+        self.outcome: asyncio.Future[bytes | GrpcError | BrokenCall] = loop.create_future()
+
+    def ended(self, end: GrpcError | BrokenCall | None) -> None:
+        """Pass the outcome to the task."""
+        if not self.outcome.done():
+            self.outcome.set_result(self.result(end))
+
+
+class EtcdConnection(asyncio.Protocol):
+    """One connection; times are on the loop's clock."""
+
+    def __init__(self, *, lost: Callable[[EtcdConnection], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.greeted: asyncio.Future[None] = self._loop.create_future()
+        self._talk = Http2Connection()
+        self._lost = lost
+        self.heard: int = 0
+        """Number of times that data came; a listener checks whether it has changed."""
+        self._is_lost = False
+        self._is_flushing = False
+        self._questions: set[PendingCall] = set()
+        self._silent_since_write: float | None = None
+        self._timer = SharedTimer(self._look)
+        self._transport: asyncio.Transport
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another call can begin on this connection."""
+        return not (self._is_lost or self._talk.is_leaving)
+
+    # -- sending -----------------------------------------------------------------------
+
+    async def ask(
+        self, head: bytes, body: bytes, *, deadline: float
+    ) -> bytes | GrpcError | BrokenCall:
+        """Return the outcome of a call."""
+        call = PendingCall(head, body, deadline=deadline, loop=self._loop)
+        self.begin(call)
+        self._questions.add(call)
+        self._timer.at(deadline)
+        try:
+            return await call.outcome
+        finally:
+            self._questions.discard(call)
+            if not call.is_over:
+                self.give_up(call)  # a cancellation
+
+    def begin(self, call: GrpcCall) -> None:
+        """Begin a call."""
+        self._talk.begin(call)
+        self._flush_soon()
+
+    def add(self, call: GrpcCall, message: bytes) -> None:
+        """Send more in a call that was left open."""
+        self._talk.add(call, message)
+        self._flush_soon()
+
+    def give_up(self, call: GrpcCall) -> None:
+        """Cancel a call."""
+        self._talk.give_up(call)
+        self._flush_soon()
+        self._end_if_left()
+
+    def ping(self) -> None:
+        """Send a ping."""
+        self._talk.ping()
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not (self._is_flushing or self._is_lost):
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flushing = False
+        said = b"" if self._is_lost else self._talk.outgoing()
+        if said:
+            if self._silent_since_write is None:
+                self._silent_since_write = self._loop.time()
+            self._transport.write(said)
+            if self._transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
+                self.lose(ConnectionError("the member does not read what it is told"))
+
+    # -- receiving ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send our part of the handshake."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a TCP connection has one
+        self._transport = transport
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass the replies to the calls that wait for them."""
+        self._silent_since_write = None
+        self.heard += 1
+        try:
+            self._talk.feed(data)
+        except NotHttp2 as error:
+            self.lose(error)
+            return
+        if self._talk.is_handshake_done and not self.greeted.done():
+            self.greeted.set_result(None)
+        if self._talk.has_outgoing:
+            # Flush later, so that the answered tasks run first and their next requests go out in
+            # the same write.
+            self._flush_soon()
+        if self._talk.is_leaving:
+            self._lost(self)
+            self._end_if_left()
+
+    def _end_if_left(self) -> None:
+        if self._talk.is_leaving and self._talk.is_idle:
+            self.lose(ConnectionError("the member closes the connection"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End all calls."""
+        self.lose(exc or ConnectionError("the member closed the connection"))
+
+    def lose(self, error: Exception) -> None:
+        """Drop the connection, and end all calls."""
+        if self._is_lost:
+            return
+        self._is_lost = True
+        if not self.greeted.done():
+            self.greeted.set_exception(error)
+        self._timer.cancel()
+        self._transport.abort()
+        self._talk.lose(str(error) or type(error).__name__)
+        self._lost(self)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        late = [one for one in self._questions if one.deadline <= now and not one.outcome.done()]
+        # Give up queued calls first, so that they do not take the streams that the other calls
+        # free.
+        for one in sorted(late, key=lambda one: one.number > 0):
+            # Give up the call now. Before its task runs, data may arrive that allows another
+            # stream, and a call that is reported as undone here would be sent after all.
+            self._talk.give_up(one)
+            one.outcome.set_result(BrokenCall(errors.LATE, one.is_undone))
+        moments = [one.deadline for one in self._questions if one.deadline > now]
+        if (
+            late
+            and self._silent_since_write is not None
+            and now >= self._silent_since_write + SILENCE_SECONDS
+        ):
+            # Not a byte has come since the write, so the network is cut or the member is frozen.
+            # Another connection, or another member, may work.
+            self.lose(TimeoutError(errors.LATE))
+        elif moments:
+            self._timer.at(min(moments))
+        if late:
+            self._flush_soon()
+            self._end_if_left()
+
+
+class MemberTransport:
+    """The transport to one member; `lost` is called when a connection fails or is lost."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        where: str,
+        tls: ssl.SSLContext | None,
+        clock: Clock,
+        lost: Callable[[MemberTransport], None],
+    ) -> None:
+        self.endpoint = endpoint
+        self._head = partial(head, authority=str(endpoint).encode(), is_secure=tls is not None)
+        self._where = where
+        self._tls = tls
+        self._clock = clock
+        self._lost = lost
+        self._link: EtcdConnection | None = None
+        self._links: set[EtcdConnection] = set()
+        self._connecting = AsyncSingleFlight[EtcdConnection](clock)
+        self._has_answered = False
+
+    # -- requests ----------------------------------------------------------------------
+
+    async def ask(
+        self, path: bytes, body: bytes, *, token: bytes, deadline: float, connect_by: float
+    ) -> bytes | GrpcError:
+        """Return the reply to one call, which may be a refusal.
+
+        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
+        """
+        link = self._link
+        if link is None or not link.is_open:
+            link = await self._connected(connect_by)
+        moment = asyncio.get_running_loop().time() + deadline - self._clock.now()
+        outcome = await link.ask(self._head(path, token=token), body, deadline=moment)
+        if isinstance(outcome, BrokenCall):
+            raise errors.unanswered(outcome, where=self._where)
+        return outcome
+
+    async def _connected(self, deadline: float) -> EtcdConnection:
+        if deadline <= self._clock.now():
+            raise BackendUnavailable(f"{self._where}: there was no time left to connect")
+        # Concurrent callers share one attempt; none of them can cancel it.
+        connecting = await self._connecting.run_shared(
+            partial(self._connect, deadline), deadline=deadline
+        )
+        if connecting.is_known:
+            return connecting.result()
+        if connecting.is_stopped:
+            raise BackendUnavailable(f"{self._where}: closed before there was a connection")
+        raise self._unreachable(TimeoutError("no connection in time"))
+
+    async def _connect(self, deadline: float) -> EtcdConnection:
+        link = EtcdConnection(lost=self._lose)
+        loop = asyncio.get_running_loop()
+        transport: asyncio.BaseTransport | None = None
+        try:
+            async with asyncio.timeout(max(0.001, deadline - self._clock.now())):
+                host, port = self.endpoint
+                transport, _ = await loop.create_connection(
+                    lambda: link,
+                    host,
+                    port,
+                    ssl=self._tls,
+                    server_hostname=host if self._tls is not None else None,
+                )
+                await link.greeted
+        except (OSError, NotHttp2) as error:
+            if transport is not None:
+                link.lose(ConnectionError("not greeted"))
+            self._lost(self)
+            raise self._unreachable(error) from error
+        except BaseException:  # on a cancellation nobody will use the connection
+            if transport is not None:
+                link.lose(ConnectionError("closed"))
+            raise
+        self._link = link
+        self._links.add(link)
+        self._has_answered = True
+        return link
+
+    def _unreachable(self, error: BaseException) -> Exception:
+        return errors.unreachable(
+            error, where=self._where, endpoint=self.endpoint, has_answered=self._has_answered
+        )
+
+    def _lose(self, link: EtcdConnection) -> None:
+        if link in self._links and self._link is link:
+            self._link = None
+            self._lost(self)
+        if not link.is_open:
+            self._links.discard(link)
+
+    # -- watching ----------------------------------------------------------------------
+
+    async def watch(
+        self,
+        path: bytes,
+        hear: Callable[[bytes], None],
+        *,
+        token: bytes,
+        connect_by: float,
+    ) -> WatchStream:
+        """Return an open stream."""
+        link = self._link
+        if link is None or not link.is_open:
+            link = await self._connected(connect_by)
+        begins = self._head(path, token=token, needs_leader=True)
+        return WatchStream(link, begins, hear, clock=self._clock)
+
+    # -- closing -----------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Stop using all connections that were opened before."""
+        for link in list(self._links):
+            link.lose(ConnectionError("closed"))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connecting.end()
+        if self._links:
+            self.leave()
+            await asyncio.sleep(0)  # asyncio closes the socket in the loop's next iteration
+
+    def after_fork_in_child(self) -> None:
+        """Abandon the parent's connections."""
+        fork.abandon(self._links)
+        self._link, self._links = None, set()
+        self._connecting.after_fork_in_child()

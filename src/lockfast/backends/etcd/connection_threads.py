@@ -1,0 +1,299 @@
+"""Transport and watch stream of etcd, for threads."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lockfast.backends.etcd import errors
+from lockfast.backends.etcd.http2.connection import Http2Connection
+from lockfast.backends.etcd.http2.frames import NotHttp2
+from lockfast.backends.etcd.http2.grpc import (
+    BrokenCall,
+    GrpcError,
+    PingAction,
+    StreamCall,
+    UnaryCall,
+    WatchPing,
+    head,
+)
+from lockfast.backends.network.connection_threads import BlockingSocket, IdleConnections
+from lockfast.backends.waiting.listener_threads import Listener
+from lockfast.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from lockfast.core.descriptor import Endpoint
+    from lockfast.runtime.clock import Clock
+
+__all__ = ["EtcdConnection", "MemberTransport", "WatchStream"]
+
+# The watch stream, sync flavour, has a connection of its own, read by one thread at a time.
+
+SEND_TIMEOUT_SECONDS = 5.0
+"""Timeout for sending a message, which is short."""
+
+
+class WatchStream(Listener["EtcdConnection"]):
+    """One stream; whichever thread reads it passes on its messages."""
+
+    _broken_by = (OSError, NotHttp2)
+
+    def __init__(
+        self, link: EtcdConnection, head: bytes, hear: Callable[[bytes], None], *, clock: Clock
+    ) -> None:
+        super().__init__(link, clock=clock)
+        self._stream = StreamCall(head, hear, self.leave)
+        self._watch_ping = WatchPing(clock.now())
+        link.talk.begin(self._stream)
+        try:
+            link.flush(deadline=clock.now() + SEND_TIMEOUT_SECONDS)
+        except BaseException:
+            # If no file descriptor is left, or on an interrupt, nobody else closes the self-pipes.
+            self._kicks.close()
+            self._nudges.close()
+            raise
+
+    @property
+    def end(self) -> GrpcError | BrokenCall | None:
+        """Why the member ended the stream; None if it has not."""
+        return self._stream.end
+
+    @property
+    def awaits_ping_reply(self) -> bool:
+        """Whether the member was pinged, and has not answered."""
+        return self._watch_ping.awaits_ping_reply
+
+    def say(self, message: bytes) -> bool:
+        """Request a watch, or the end of one; false if the stream is broken."""
+        return self._say(lambda: self._link.talk.add(self._stream, message))
+
+    def answer(self, message: bytes) -> None:
+        """Send a message from within `hear`; it goes out after the current read."""
+        self._link.talk.add(self._stream, message)
+
+    def _say(self, prepare: Callable[[], None]) -> bool:
+        try:
+            with self._using:  # another thread may be reading, and TLS allows only one at a time
+                if not self._is_broken:
+                    prepare()
+                    self._link.flush(deadline=self._clock.now() + SEND_TIMEOUT_SECONDS)
+        except OSError:
+            self.leave()
+        except BaseException:
+            self.leave()  # after an interrupt, part of the message may have been sent
+            raise
+        return not self._is_broken
+
+    def leave(self) -> None:
+        """End the stream, from any thread and from within `hear`; its listener closes it."""
+        self._is_broken = True
+        self.kick()
+
+    def listen(self, *, until: float) -> bool:
+        """Pass on messages until `until`, or until `kick`; false once the stream is broken."""
+        due = self._watch_ping.due(self._clock.now())
+        if due is PingAction.LEAVE:
+            self.leave()
+        elif due is PingAction.ASK:
+            self._say(self._link.talk.ping)
+        return super().listen(until=until)
+
+    def _has_more(self) -> bool:
+        return self._link.has_buffered()
+
+    def _read(self) -> None:
+        deadline = self._clock.now() + 1.0
+        self._link.read(deadline=deadline)
+        self._link.flush(deadline=deadline)
+        self._watch_ping.heard(self._clock.now())
+
+
+# The transport to one member, sync flavour, makes blocking calls on the caller's thread. Its
+# counterpart is `connection_aio`.
+#
+# A connection is used for one call at a time, although HTTP/2 allows many, because handing a reply
+# from the thread that read it to the thread that waits takes longer than the request. So there are
+# as many connections as threads that ever called at once. A call that is not answered in time
+# closes its connection, which cancels the call at the member.
+
+
+class PendingCall(UnaryCall):
+    """A call whose outcome is kept for the thread that waits for it."""
+
+    __slots__ = ("outcome",)
+
+    def __init__(self, head: bytes, body: bytes) -> None:
+        super().__init__(head, body)
+        self.outcome: bytes | GrpcError | BrokenCall | None = None
+
+    def ended(self, end: GrpcError | BrokenCall | None) -> None:
+        """Keep the outcome."""
+        self.outcome = self.result(end)
+
+
+class EtcdConnection(BlockingSocket):
+    """One connection, used by one thread at a time."""
+
+    __slots__ = ("talk",)
+
+    def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
+        super().__init__(sock, clock, generation)
+        self.talk: Http2Connection = Http2Connection()
+
+    def greet(self, *, deadline: float) -> None:
+        """Return once the handshake is complete, or raise OSError or NotHttp2."""
+        self.flush(deadline=deadline)
+        while not self.talk.is_handshake_done:
+            self.read(deadline=deadline)
+
+    def ask(self, call: PendingCall, *, deadline: float) -> None:
+        """Return once the call has ended, or raise OSError or NotHttp2."""
+        talk = self.talk
+        talk.begin(call)
+        while not call.is_over:
+            # Other output, such as the acknowledgement of settings, may go with the next call.
+            if said := talk.outgoing():
+                self.send(said, deadline=deadline)
+            talk.feed(self._receive(deadline))
+
+    def flush(self, *, deadline: float) -> None:
+        """Send the pending output, or raise OSError."""
+        if said := self.talk.outgoing():
+            self.send(said, deadline=deadline)
+
+    def read(self, *, deadline: float) -> None:
+        """Process the next input, or raise OSError or NotHttp2."""
+        self.talk.feed(self._receive(deadline))
+
+    def is_sound(self, now: float) -> bool:
+        """Whether another call can use this connection, as far as can be seen without a request."""
+        try:
+            if self._has_come():
+                # The input may be a frame that needs no immediate reply, or the end of the
+                # connection.
+                self.read(deadline=now + 1.0)
+        except (OSError, NotHttp2):
+            return False
+        return not self.talk.is_leaving
+
+
+class MemberTransport:
+    """The transport to one member; `lost` is called when a connection fails or is lost."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        where: str,
+        tls: ssl.SSLContext | None,
+        clock: Clock,
+        lost: Callable[[MemberTransport], None],
+    ) -> None:
+        self.endpoint = endpoint
+        self._head = partial(head, authority=str(endpoint).encode(), is_secure=tls is not None)
+        self._where = where
+        self._tls = tls
+        self._clock = clock
+        self._lost = lost
+        self._idle = IdleConnections[EtcdConnection](clock)
+        self._has_answered = False
+
+    # -- requests ----------------------------------------------------------------------
+
+    def ask(
+        self, path: bytes, body: bytes, *, token: bytes, deadline: float, connect_by: float
+    ) -> bytes | GrpcError:
+        """Return the reply to one call, which may be a refusal.
+
+        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
+        """
+        call = PendingCall(self._head(path, token=token), body)
+        link = self._idle.take() or self._connect(connect_by)
+        try:
+            link.ask(call, deadline=deadline)
+        except (OSError, NotHttp2) as error:
+            link.close()
+            self._lost(self)
+            broken = BrokenCall(str(error) or type(error).__name__, call.is_undone)
+            raise errors.unanswered(broken, where=self._where) from error
+        except BaseException:
+            # After a KeyboardInterrupt, for example, the reply is still on its way to this
+            # connection.
+            link.close()
+            raise
+        self._idle.put_back(link)
+        if isinstance(call.outcome, bytes | GrpcError):
+            return call.outcome
+        assert call.outcome is not None  # noqa: S101 - it is over
+        raise errors.unanswered(call.outcome, where=self._where)
+
+    def _connect(self, deadline: float) -> EtcdConnection:
+        generation = self._idle.generation
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise BackendUnavailable(f"{self._where}: there was no time left to connect")
+        sock: socket.socket | None = None
+        try:
+            sock = socket.create_connection(self.endpoint, left)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                sock = self._tls.wrap_socket(sock, server_hostname=self.endpoint.host)
+            link = EtcdConnection(sock, self._clock, generation)
+            link.greet(deadline=deadline)
+        except (OSError, NotHttp2) as error:
+            if sock is not None:
+                sock.close()
+            self._lost(self)
+            raise self._unreachable(error) from error
+        except BaseException:  # after an interrupt nobody will use the connection
+            if sock is not None:
+                sock.close()
+            raise
+        self._has_answered = True
+        return link
+
+    def _unreachable(self, error: BaseException) -> Exception:
+        return errors.unreachable(
+            error, where=self._where, endpoint=self.endpoint, has_answered=self._has_answered
+        )
+
+    # -- watching ----------------------------------------------------------------------
+
+    def watch(
+        self,
+        path: bytes,
+        hear: Callable[[bytes], None],
+        *,
+        token: bytes,
+        connect_by: float,
+    ) -> WatchStream:
+        """Return an open stream, on a connection of its own."""
+        link = self._connect(connect_by)
+        begins = self._head(path, token=token, needs_leader=True)
+        try:
+            return WatchStream(link, begins, hear, clock=self._clock)
+        except OSError as error:
+            # The connection failed, or no descriptors are left for the stream's self-pipes.
+            link.close()
+            raise self._unreachable(error) from error
+        except BaseException:  # after a refusal or an interrupt nobody will read the stream
+            link.close()
+            raise
+
+    # -- closing -----------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Stop using all connections that were opened before."""
+        self._idle.close()
+
+    def close(self) -> None:
+        """Close every connection, either now or when its call has ended."""
+        self._idle.close()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's connections; closing them here does not end them in the parent."""
+        self._idle.forget()

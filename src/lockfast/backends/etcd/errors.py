@@ -1,0 +1,199 @@
+"""Error mapping: errors as sentences that say what to do, without any password.
+
+etcd describes a refusal with a gRPC code and a text. The texts are constants in etcd and the same
+in all versions that we know, so both the code and the text are checked.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from lockfast.backends.etcd.http2.frames import NotHttp2
+from lockfast.backends.network.errors import since_it_answered
+from lockfast.errors import (
+    BackendMisbehaved,
+    BackendUnavailable,
+    ConfigurationError,
+    LockError,
+    OutcomeUnknown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockfast.backends.etcd.http2.grpc import BrokenCall, GrpcError
+
+
+LATE = "no answer in time"
+"""The reason of a call that broke because its time was up."""
+
+SHOWN_CHARACTERS = 300
+"""Maximum number of characters of a server's text that an error shows."""
+
+
+class OutOfSpace(BackendUnavailable):
+    """The server accepts nothing new; it still deletes, and renews leases."""
+
+
+class LeaseGone(BackendUnavailable):
+    """A lease was over before anything could be put under it; another may be requested."""
+
+
+_FULL = "database space exceeded"
+
+# Errors that somebody has to fix, by the server's text. {where} is the cluster.
+_CONFIGURATION = {
+    "user name is empty": "{where} asks for a user and a password; give them in the URL "
+    "(etcd://user:password@host), or a certificate with the user's name",
+    "authentication failed": "{where} does not know this user and password; correct them in "
+    "the URL",
+    "authentication is not enabled": "{where} knows no users, but one was given; leave it out "
+    "of the URL, or let it know users (etcdctl auth enable)",
+    "permission denied": "{where}: this user may not use our keys; grant its role the right to "
+    "read and write all that begins with {root}",
+    "request is too large": "{where}: a request is larger than the server takes; raise "
+    "--max-request-bytes, or choose shorter labels",
+    "too many operations in txn": "{where}: a transaction has more operations than the server "
+    "takes; raise --max-txn-ops",
+}
+# Errors that pass without our help or after an operator acts. Nothing was done.
+_OUTAGE = {
+    _FULL: "{where} is out of space and takes no new claims (NOSPACE); held "
+    "leases are still renewed. Compact and defragment it, raise --quota-backend-bytes, then "
+    "disarm the alarm (etcdctl alarm disarm)",
+    "too many requests": "{where} has too many requests to do; try again",
+    "no leader": "{where} has no leader just now; see that most of its members are up",
+    "rpc not supported for learner": "{where} is a learner, which serves nobody yet; name "
+    "another member",
+    "corrupt cluster": "{where} has found that its members disagree (CORRUPT), and takes no new "
+    "claims; its log says which",
+}
+_NOT_IN_SERVICE = ("no leader", "rpc not supported for learner")
+_LEASE_GONE = "requested lease not found"
+_STALE = ("invalid auth token", "revision of auth store is old")
+_UNKNOWN = {"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"}
+
+
+def is_lease_gone(refusal: GrpcError) -> bool:
+    """Whether the lease named in the request has ended."""
+    return _LEASE_GONE in refusal.text
+
+
+def is_forbidden(refusal: GrpcError) -> bool:
+    """Whether this user lacks the permission for these keys."""
+    return "permission denied" in refusal.text
+
+
+def is_out_of_service(refusal: GrpcError) -> bool:
+    """Whether this member cannot serve requests just now, while another one may."""
+    return any(one in refusal.text for one in _NOT_IN_SERVICE)
+
+
+def is_stale_token(text: str) -> bool:
+    """Whether a new token is needed, because the old one expired or its member has restarted."""
+    return any(one in text for one in _STALE)
+
+
+def is_stale_watch(reason: str) -> bool:
+    """Whether a watch stream may have been opened with a token that has expired.
+
+    A stream keeps the token that it was opened with, and for an expired one etcd 3.4 reports only
+    that permission is denied.
+    """
+    return is_stale_token(reason) or "permission denied" in reason
+
+
+def refused(refusal: GrpcError, *, where: str, root: bytes = b"") -> LockError:
+    """Return the error for a refusal."""
+    code, text = refusal.code, _shown(refusal.text)
+    said = {"where": where, "text": text, "root": root.decode() or "the prefix in the URL"}
+    for needle, sentence in _CONFIGURATION.items():
+        if needle in text:
+            return ConfigurationError(sentence.format(**said))
+    for needle, sentence in _OUTAGE.items():
+        if needle in text:
+            kind = OutOfSpace if needle == _FULL else BackendUnavailable
+            return kind(sentence.format(**said))
+    if is_lease_gone(refusal):
+        return LeaseGone(f"{where}: a lease was over before it was used; try again")
+    if code == "UNIMPLEMENTED":
+        return ConfigurationError(
+            f"{where} does not know this request ({text}); etcd 3.4 or newer is needed"
+        )
+    if code in _UNKNOWN or "deadline exceeded" in text:
+        # The request may already have been proposed, so that only its reply took too long.
+        return OutcomeUnknown(f"{where} did not answer in time: {text}")
+    return BackendMisbehaved(f"{where}: {code} {text}")
+
+
+def _shown(text: str) -> str:
+    """Return a server's text, made safe for an error message and for a terminal."""
+    return "".join(one if one.isprintable() else " " for one in text[:SHOWN_CHARACTERS])
+
+
+def unanswered(broken: BrokenCall, *, where: str) -> LockError:
+    """Return the error for a request whose connection ended before its reply."""
+    kind = BackendUnavailable if broken.is_undone else OutcomeUnknown
+    if broken.reason == LATE:
+        return kind(f"{where} did not answer in time")
+    return kind(f"{where} did not answer: the connection ended ({broken.reason})")
+
+
+def none_left(failures: Sequence[LockError], *, has_answered: bool) -> LockError:
+    """Return the error for when no member is left, given the failure of each.
+
+    A configuration error is reported first. But once a member has answered, the configuration is
+    right in general, and the error concerns one member only. While the other members cannot be
+    reached, that is an outage, which may pass.
+    """
+    wrong = [one for one in failures if isinstance(one, ConfigurationError)]
+    away = [one for one in failures if not isinstance(one, ConfigurationError)]
+    if wrong and away and has_answered:
+        return BackendUnavailable(f"{away[-1]} (another member: {wrong[0]})")
+    return (wrong or away)[0]
+
+
+def unreachable(
+    error: BaseException, *, where: str, endpoint: object, has_answered: bool = False
+) -> LockError:
+    """Return the error for a connection that could not be made."""
+    hint = _other_scheme(where)
+    if isinstance(error, ssl.SSLError):
+        return ConfigurationError(
+            f"{where}: no TLS connection could be made with {endpoint} ({error}); etcds:// is for "
+            "members that speak TLS, etcd:// for the others; the certificate must be trusted here "
+            "(ssl_ca_certs), and a member may ask for ours (ssl_certfile, ssl_keyfile)"
+        )
+    if isinstance(error, NotHttp2):
+        return ConfigurationError(
+            f"{where}: {endpoint} answers, but not as etcd does ({error}); is this the right "
+            f"port{hint}?"
+        )
+    for kind, sentence in _REASONS.items():
+        if isinstance(error, kind):
+            said = sentence.format(endpoint=endpoint, hint=hint)
+            said = since_it_answered(said) if has_answered else said
+            return BackendUnavailable(f"{where}: {said}")
+    return BackendUnavailable(f"{where}: {endpoint} cannot be reached: {error}")
+
+
+_REASONS: dict[type[BaseException], str] = {
+    socket.gaierror: "{endpoint} has no address; correct the name, or see to the name service",
+    ConnectionRefusedError: "nothing listens at {endpoint}; start the server, or correct the "
+    "host and the port",
+    TimeoutError: "{endpoint} did not answer in time; is the address right, is it an etcd that can "
+    "be reached from here{hint}?",
+    ConnectionError: "{endpoint} closed the connection before it had answered; is it an "
+    "etcd{hint}?",
+}
+
+
+def _other_scheme(where: str) -> str:
+    """Return a hint, phrased as a question, that the two sides may disagree about TLS."""
+    if where.startswith("etcds:"):
+        return (
+            ", and does it speak TLS (if not, etcd://), or ask for our certificate (ssl_certfile)"
+        )
+    return ", and does it want TLS (then etcds://)"

@@ -1,0 +1,161 @@
+"""The memcached transport for threads: blocking calls on the caller's thread."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lockfast.backends.memcached import errors, meta
+from lockfast.backends.memcached.verbs import Versions, handshake
+from lockfast.backends.network.codec import ProtocolError
+from lockfast.backends.network.connection_threads import SocketConnection, SocketTransport
+from lockfast.errors import BackendUnavailable, LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from lockfast.backends.memcached.address import Address
+    from lockfast.backends.memcached.verbs import Steps
+    from lockfast.runtime.clock import Clock
+
+__all__ = ["MemcachedConnection", "MemcachedTransport"]
+
+T = TypeVar("T")
+
+
+class MemcachedConnection(SocketConnection):
+    """One connection, used by one thread at a time, and the versions of the items it wrote."""
+
+    __slots__ = ("versions",)
+
+    def __init__(self, sock: socket.socket, ours: bytes, clock: Clock, generation: int) -> None:
+        super().__init__(sock, meta.MetaCodec(ours), clock, generation=generation)
+        self.versions: Versions = Versions(clock.now)
+
+
+class MemcachedTransport(SocketTransport[MemcachedConnection]):
+    """The transport to one server; lists of its keys contain only keys that begin with `ours`."""
+
+    def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
+        super().__init__(clock=clock, where=address.where)
+        self._address = address
+        self._ours = ours
+
+    def run_steps(self, begin: Callable[[Versions], Steps[T]], *, deadline: float) -> T:
+        """Run the steps over one connection, and return their result.
+
+        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if a reply is missing.
+        """
+
+        def act(link: MemcachedConnection) -> T:
+            return self._drive(link, begin(link.versions), deadline)
+
+        return self._used(self._take(deadline), act)
+
+    def run_all_steps(
+        self, begins: Sequence[Callable[[Versions], Steps[T]]], *, deadline: float
+    ) -> list[T | LockError]:
+        """Run independent steps in one batch; return a result or an error for each."""
+        ended: dict[int, T | LockError] = {}
+
+        def act(link: MemcachedConnection) -> None:
+            self._drive_all(link, [begin(link.versions) for begin in begins], ended, deadline)
+
+        link = self._take(deadline)
+        try:
+            self._used(link, act)
+        except LockError as unknown:
+            return [ended.get(number, unknown) for number in range(len(begins))]
+        return [ended[number] for number in range(len(begins))]
+
+    def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
+        """Return the reply to one command; an error from the server is raised."""
+
+        def act(link: MemcachedConnection) -> Any:  # noqa: ANN401 - as above
+            link.send(request, deadline=deadline)
+            return self._accepted(request, link.receive(deadline=deadline))
+
+        return self._used(self._take(deadline), act)
+
+    def _drive(
+        self, link: MemcachedConnection, steps: Generator[bytes, Any, T], deadline: float
+    ) -> T:
+        try:
+            request = next(steps)
+            while True:
+                link.send(request, deadline=deadline)
+                answer = link.receive(deadline=deadline)
+                request = steps.send(self._accepted(request, answer))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _drive_all(
+        self,
+        link: MemcachedConnection,
+        many: list[Steps[T]],
+        ended: dict[int, T | LockError],
+        deadline: float,
+    ) -> None:
+        """Send the next requests of all steps together, until all have ended."""
+        asked = {number: next(steps) for number, steps in enumerate(many)}
+        while asked:
+            link.send(b"".join(asked.values()), deadline=deadline)
+            answered, asked = asked, {}
+            for number, request in answered.items():
+                answer = link.receive(deadline=deadline)
+                try:
+                    asked[number] = many[number].send(self._accepted(request, answer))
+                except StopIteration as end:
+                    ended[number] = end.value
+                except LockError as error:
+                    ended[number] = error
+                    if isinstance(answer, meta.MetaError) and not answer.is_in_step:
+                        raise  # the next replies can no longer be matched to requests
+
+    def _accepted(self, request: bytes, answer: meta.MetaReply) -> Any:  # noqa: ANN401 - any answer
+        if isinstance(answer, meta.MetaError):
+            raise errors.refused(answer, where=self.where)
+        if not meta.fits(request, answer):
+            raise ProtocolError(answer)
+        return answer
+
+    # -- connecting --------------------------------------------------------------------
+
+    def _connect(self, deadline: float) -> MemcachedConnection:
+        address, generation = self._address, self._idle.generation
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise BackendUnavailable(f"{self.where}: there was no time left to connect")
+        sock: socket.socket | None = None
+        try:
+            sock = socket.create_connection((address.host, address.port), timeout=left)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if address.tls is not None:
+                sock = address.tls.wrap_socket(sock, server_hostname=address.host)
+            link = MemcachedConnection(sock, self._ours, self._clock, generation)
+            self._greet(link, deadline)
+        except (OSError, ProtocolError) as error:
+            if sock is not None:
+                sock.close()
+            raise self._unreachable(error) from error
+        except BaseException:  # after an interrupt or a refusal nobody will use the connection
+            if sock is not None:
+                sock.close()
+            raise
+        self._has_answered = True
+        return link
+
+    def _greet(self, link: MemcachedConnection, deadline: float) -> None:
+        steps = handshake(self._address)
+        with suppress(StopIteration):
+            request = next(steps)
+            while True:
+                link.send(request, deadline=deadline)
+                request = steps.send(link.receive(deadline=deadline))
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        if isinstance(error, ProtocolError):
+            return errors.not_memcached(where=self.where)
+        return errors.unreachable(error, where=self.where, has_answered=self._has_answered)

@@ -1,0 +1,72 @@
+"""Where the server is and how to log in, read from a URL; pure except for reading certificates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from lockfast.backends.network.tls import tls_context
+from lockfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_PORT = 3306
+
+OPTIONS = frozenset(
+    {
+        "connections",
+        "password",
+        "ssl",
+        "ssl_ca",
+        "ssl_cert",
+        "ssl_key",
+        "table",
+        "unix_socket",
+        "user",
+    }
+)
+"""The options accepted in the URL's query string or as keyword arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The settings for both drivers; `where` names the server, without a password."""
+
+    where: str
+    settings: Mapping[str, Any] = field(repr=False)
+
+
+def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
+    """Return the address in `mysql://user:password@host:3306/database`; options take precedence."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or DEFAULT_PORT
+    except ValueError:
+        raise ConfigurationError(f"{where}: the port is a number below 65536") from None
+    database = unquote(parts.path.removeprefix("/"))
+    if not database or "/" in database:
+        raise ConfigurationError(
+            f"{where} names no database; write {parts.scheme}://user:password@host/database, "
+            "and percent-encode what is special in it"
+        )
+    login = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+    given = {key: str(value) for key, value in options.items() if key in (*login, "unix_socket")}
+    socket = given.pop("unix_socket", None)
+    settings: dict[str, Any] = {
+        "host": parts.hostname or "127.0.0.1",
+        "port": port,
+        "database": database,
+        **login,
+        **given,
+    }
+    if not settings["user"]:
+        raise ConfigurationError(
+            f"{where} names no user; write {parts.scheme}://user:password@host/database"
+        )
+    if socket is not None:
+        settings["unix_socket"] = socket
+    if (context := tls_context(options, where=where)) is not None:
+        settings["ssl"] = context
+    return Address(where, settings)

@@ -1,1 +1,0 @@
-"""One connection to the server: a hand-written pair, for tasks and for threads."""

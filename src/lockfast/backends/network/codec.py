@@ -1,0 +1,77 @@
+"""Bytes in, replies out: what a connection needs from the codec of a protocol.
+
+The rule for all our connections: a reply of unexpected shape is BackendMisbehaved and closes the
+connection that it came on. The server may read the protocol differently from us, so the next bytes
+may be a part of this reply, and would be taken for the reply to another request. A new store must
+read its replies with `read`, or raise ProtocolError or Misread before the connection is used again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from lockfast.errors import BackendMisbehaved, LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+NEED_MORE: Final = object()
+"""Returned in place of a reply when more bytes are needed. It is not an exception, because every
+request would raise it, and a shared instance would collect the frames of everything that ever
+raised it."""
+
+UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError)
+"""The errors that reading a reply of unexpected shape raises."""
+
+SHOWN = 80
+"""Number of characters of an unreadable reply that an error message shows."""
+
+
+class ProtocolError(Exception):
+    """Bytes that no server of this kind sends."""
+
+
+class Misread(ConnectionError):
+    """A reply of unexpected shape, already passed to its request; the connection must be closed."""
+
+
+class Codec(Protocol):
+    """Collects bytes and returns replies, one by one and in order."""
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes that were received."""
+        ...
+
+    def next(self) -> Any:  # noqa: ANN401 - the protocol's
+        """Return the next reply, or NEED_MORE while it is incomplete; may raise ProtocolError."""
+        ...
+
+
+class Leavable(Protocol):
+    """A transport, as far as `read` needs it."""
+
+    where: str
+
+    def leave(self) -> None:
+        """Stop using every connection that was made before."""
+        ...
+
+
+def read(reading: Callable[[Any], T], reply: object, *, wire: Leavable) -> T:
+    """Return the reply as `reading` parses it, under the rule in the module's docstring."""
+    try:
+        return reading(reply)
+    except LockError as error:
+        if isinstance(error, BackendMisbehaved):  # already has the store's own message
+            wire.leave()
+        raise
+    except UNREADABLE as error:
+        wire.leave()
+        raise misbehaved(reply, where=wire.where) from error
+
+
+def misbehaved(reply: object, *, where: str) -> BackendMisbehaved:
+    """Return the error for a reply that cannot be read."""
+    return BackendMisbehaved(f"{where} sent a reply that cannot be read: {repr(reply)[:SHOWN]}")

@@ -1,0 +1,411 @@
+"""Pooled connections and transport, for threads."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` is, unless patched
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from lockfast.backends.network.codec import NEED_MORE, ProtocolError, misbehaved
+from lockfast.backends.network.errors import unanswered
+from lockfast.errors import LockError
+from lockfast.platforms import here
+from lockfast.runtime.timers import SPIN_LIMIT, SPIN_SECONDS, SpinBudget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lockfast.backends.network.codec import Codec
+    from lockfast.runtime.clock import Clock
+
+# A socket that one thread at a time uses, and a pool of those that are idle.
+
+TRUSTED_UNPOLLED_SECONDS = 0.05
+"""A connection used within this many seconds is reused without a check."""
+
+IDLE_CONNECTIONS_MAX = 64
+"""Maximum number of connections kept for the next calls."""
+
+
+class BlockingSocket:
+    """A connected socket whose calls end at a deadline; used by one thread at a time.
+
+    The deadline is checked once per receive, before anything is read. A server that keeps sending
+    always has data ready, so a check made only before sleeping would never be made, and the call
+    would last as long as the server likes. All our connections receive through here; a loop that
+    reads several sockets checks its own deadline once per round in the same way. After the
+    deadline, one more receive takes the data that is there, because this process may have been
+    stopped while the reply arrived in time.
+    """
+
+    __slots__ = ("_armed", "_clock", "_late_for", "_looking", "_sock", "generation", "used_at")
+
+    def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
+        self._sock = sock
+        # A plain socket uses the kernel's timeout, because Python's own timeouts go to the kernel
+        # twice before each call. TLS reads through a layer of its own and uses Python's timeout. So
+        # does gevent, whose sockets never wait in the kernel.
+        waits_in_kernel = here.HAS_KERNEL_TIMEOUT and issubclass(type(sock), KernelSocket)
+        is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
+        self._armed: float | None = 0.0 if is_plain else None
+        if self._armed is not None:
+            sock.settimeout(None)
+        self._clock = clock
+        self._looking = SpinBudget()
+        self._late_for: float | None = None
+        self.generation: int = generation
+        self.used_at: float = clock.now()
+
+    def is_sound(self, now: float) -> bool:
+        """Whether the connection seems usable, as far as can be seen without a request."""
+        # No reply is due, so anything to read is the end of the connection.
+        return now - self.used_at < TRUSTED_UNPOLLED_SECONDS or not self._has_come()
+
+    def _has_come(self) -> bool:
+        """Whether there is something to read, including the end of the connection."""
+        poll = here.Poll()
+        poll.register(self._sock, here.READ)
+        return bool(poll.poll(0))
+
+    def send(self, data: bytes, *, deadline: float) -> None:
+        """Send all the data, or raise OSError."""
+        self._arm(deadline)
+        try:
+            self._sock.sendall(data)
+        except BlockingIOError:  # how the kernel reports a timeout
+            raise TimeoutError("not sent in time") from None
+
+    def _receive(self, deadline: float) -> bytes:
+        """Return the next data, or raise OSError; TimeoutError once the deadline has passed."""
+        now = self._clock.now()
+        if now >= deadline:
+            return self._received_late(deadline)
+        looking = self._looking
+        data = None
+        if looking.sleeps:
+            looking.sleeps -= 1
+        elif self._armed is not None:
+            data = self._spin_for(looking, now + SPIN_SECONDS)
+        if data is None:
+            self._arm(deadline)
+            try:
+                data = self._sock.recv(65536)
+            except BlockingIOError:  # how the kernel reports a timeout
+                raise TimeoutError("no answer in time") from None
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
+
+    def _received_late(self, deadline: float) -> bytes:
+        """Return the data that has arrived, at most once per deadline; otherwise raise OSError."""
+        if self._late_for != deadline:
+            self._late_for = deadline
+            if data := self._here():
+                return data
+        raise TimeoutError("no answer in time")
+
+    def _spin_for(self, looking: SpinBudget, until: float) -> bytes | None:
+        """Check for data for a moment before it is worth sleeping; None if none arrives."""
+        sock, now = self._sock, self._clock.now
+        for _ in range(SPIN_LIMIT):
+            try:
+                data = sock.recv(65536, here.NO_WAIT)
+            except BlockingIOError:
+                if now() > until:
+                    break
+                here.yield_processor()  # the server may need this very processor
+            else:
+                if looking.backoff > 1:
+                    looking.found()
+                return data
+        looking.spin_failed()
+        return None
+
+    def _here(self) -> bytes:
+        """Return data that has arrived, perhaps none; raise OSError if the connection has ended."""
+        sock = self._sock
+        try:
+            if self._armed is None:
+                sock.settimeout(0.0)
+                data = sock.recv(65536)
+            else:
+                data = sock.recv(65536, here.NO_WAIT)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return b""
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
+
+    def _arm(self, deadline: float) -> None:
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        armed = self._armed
+        if armed is None:
+            self._sock.settimeout(left)
+        elif not armed <= left <= armed * 1.1:
+            # A timeout that ends a little early is close enough, and saves a kernel call each time.
+            self._armed = armed = left * 0.95
+            here.set_kernel_timeout(self._sock, armed)
+
+    def fileno(self) -> int:
+        """Return the file descriptor to poll."""
+        return self._sock.fileno()
+
+    def has_buffered(self) -> bool:
+        """Whether TLS has bytes that a poll would not see."""
+        pending = getattr(self._sock, "pending", None)
+        return pending is not None and pending() > 0
+
+    def shut(self) -> None:
+        """Make a reader see the end of the connection; closing it is still up to the reader."""
+        with contextlib.suppress(OSError):  # it has ended already
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+    def __del__(self) -> None:
+        # An interrupt may strike after a connection was taken and before it has an owner. Then
+        # nothing references it, and nothing else would close it.
+        sock = getattr(self, "_sock", None)
+        if sock is not None:
+            sock.close()
+
+
+class DeadlineSocket:
+    """Lets a driver receive until a deadline; closing the socket is still up to its owner.
+
+    A driver applies its timeout to each single receive, so a server that keeps sending would never
+    exceed it.
+    """
+
+    def __init__(self, sock: socket.socket, clock: Clock, *, deadline: float) -> None:
+        self.deadline = deadline
+        self._sock = sock
+        self._clock = clock
+        self._timeout: float | None = None
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Limit each receive to this many seconds, and to what the deadline allows."""
+        self._timeout = seconds
+
+    def recv(self, size: int) -> bytes:
+        """Return the next data."""
+        left, timeout = self.deadline - self._clock.now(), self._timeout
+        if timeout == 0:
+            left = 0.0  # the driver only polls, which takes no time
+        elif left <= 0:
+            raise TimeoutError("no answer in time")
+        self._sock.settimeout(left if timeout is None else min(left, timeout))
+        return self._sock.recv(size)
+
+
+IdleT = TypeVar("IdleT", bound=BlockingSocket)
+
+
+class IdleConnections(Generic[IdleT]):
+    """Connections that are not in use."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.generation: int = 0
+        """The generation of connections that may be kept; a connection has the generation in which
+        it began to connect."""
+        self._clock = clock
+        self._idle: list[IdleT] = []
+
+    def take(self) -> IdleT | None:
+        """Return a connection for exclusive use until it is put back; None if there is none."""
+        now = self._clock.now()
+        while True:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                return None
+            if link.is_sound(now):
+                return link
+            link.close()
+
+    def put_back(self, link: IdleT) -> None:
+        """Keep the connection for the next call; close it if there are enough or it is outdated."""
+        link.used_at = self._clock.now()
+        if len(self._idle) < IDLE_CONNECTIONS_MAX and link.generation == self.generation:
+            self._idle.append(link)
+        else:
+            link.close()
+
+    def close(self) -> None:
+        """Close idle connections now, and those in use when their calls end."""
+        self.generation += 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Close the idle connections; in a forked child this does not affect the parent."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+__all__ = [
+    "BlockingSocket",
+    "DeadlineSocket",
+    "IdleConnections",
+    "SocketConnection",
+    "SocketTransport",
+]
+
+
+# Connection and transport of the sync flavour: blocking calls on the caller's thread;
+# `connection_aio` is its counterpart.
+#
+# The pool is small. Each call takes a connection for itself and puts it back, so there are at most
+# as many connections as threads that ever called at once. A call that is not answered in time
+# closes its connection, because the next reply on it would belong to a caller that no longer waits.
+
+
+class SocketConnection(BlockingSocket):
+    """One connection, used by one thread at a time."""
+
+    __slots__ = ("_parser",)
+
+    _unsolicited: ClassVar[type | None] = None
+    """Class of the messages that a server may send at any time; they belong to no request, and are
+    skipped."""
+
+    def __init__(
+        self, sock: socket.socket, parser: Codec, clock: Clock, *, generation: int
+    ) -> None:
+        super().__init__(sock, clock, generation)
+        self._parser = parser
+
+    def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401
+        """Send a request and return its reply, or raise OSError."""
+        self.send(request, deadline=deadline)
+        # No earlier reply is due, so there is no need to check what the codec already has.
+        parser = self._parser
+        parser.feed(self._receive(deadline))
+        reply = parser.next()
+        if reply is NEED_MORE or reply.__class__ is self._unsolicited:
+            return self.receive(deadline=deadline)
+        return reply
+
+    def receive(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+        """Return the next reply, or raise OSError."""
+        unasked = self._unsolicited
+        while (reply := self.receive_any(deadline=deadline)).__class__ is unasked:
+            pass
+        return reply
+
+    def receive_any(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+        """Like `receive`, but also return messages that belong to no request."""
+        parser = self._parser
+        while (reply := parser.next()) is NEED_MORE:
+            parser.feed(self._receive(deadline))
+        return reply
+
+    def take_in(self) -> None:
+        """Read what has arrived, without waiting; raise OSError if the connection has ended."""
+        self._parser.feed(self._here())
+
+    def buffered(self) -> Any:  # noqa: ANN401 - the protocol's
+        """Return a reply that has already arrived, or NEED_MORE."""
+        return self._parser.next()
+
+
+ConnectionT = TypeVar("ConnectionT", bound=SocketConnection)
+T = TypeVar("T")
+
+
+class SocketTransport(Generic[ConnectionT]):
+    """Connects to one server; a store defines how, and which error a failed attempt becomes."""
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        self.where = where
+        self._clock = clock
+        self._idle = IdleConnections[ConnectionT](clock)
+        self._has_answered = False
+        """Whether a connection was ever made, which shows that the address is right."""
+
+    def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401
+        """Return the reply to one request, which may be a refusal.
+
+        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
+        """
+        # Like `_used`, but without the extra frame, because every acquire and every release passes
+        # here.
+        link = self._idle.take() or self._connect(deadline)
+        try:
+            reply = link.ask(request, deadline=deadline)
+        except BaseException as error:
+            # Close the connection after a KeyboardInterrupt too, because the reply is still on its
+            # way to it.
+            link.close()
+            if isinstance(error, OSError | ProtocolError):
+                raise self._unanswered(error) from error
+            raise
+        self._idle.put_back(link)
+        return reply
+
+    def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
+        """Send several requests together; return each reply, or an error if that reply is lost."""
+        replies: list[Any] = []
+
+        def act(link: ConnectionT) -> None:
+            link.send(b"".join(requests), deadline=deadline)
+            replies.extend(link.receive(deadline=deadline) for _ in requests)
+
+        link = self._take(deadline)
+        try:
+            self._used(link, act)
+        except LockError as unknown:
+            return replies + [unknown] * (len(requests) - len(replies))
+        return replies
+
+    def _used(self, link: ConnectionT, act: Callable[[ConnectionT], T]) -> T:
+        """Return the result of `act`; keep the connection unless a reply is missing."""
+        try:
+            result = act(link)
+        except (OSError, ProtocolError) as error:
+            link.close()
+            raise self._unanswered(error) from error
+        except BaseException:
+            # After a KeyboardInterrupt, for example, the reply is still on its way to this
+            # connection.
+            link.close()
+            raise
+        self._idle.put_back(link)
+        return result
+
+    def _unanswered(self, error: BaseException) -> LockError:
+        if not isinstance(error, ProtocolError):
+            return unanswered(error, where=self.where)
+        found = misbehaved(*error.args, where=self.where)
+        found.__cause__ = error
+        return found
+
+    def _take(self, deadline: float) -> ConnectionT:
+        return self._idle.take() or self._connect(deadline)
+
+    def _connect(self, deadline: float) -> ConnectionT:
+        """Return a new connection, or raise the error of `_unreachable`."""
+        raise NotImplementedError
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        """Return the error for a connection that could not be made."""
+        raise NotImplementedError
+
+    # -- closing -----------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Stop using every connection that was made before, also for listening."""
+        SocketTransport.close(self)
+
+    def close(self) -> None:
+        """Close idle connections now, and those in use when their calls end."""
+        self._idle.close()
+
+    def after_fork_in_child(self) -> None:
+        """Close our copies of the parent's connections, which does not affect the parent."""
+        self._idle.forget()

@@ -1,0 +1,183 @@
+# Generated from src/lockfast/backends/postgresql/_async/transport.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The PostgreSQL transport: connects, subscribes, and works over borrowed connections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg import Error
+from psycopg.pq import TransactionStatus
+
+from lockfast.backends.postgresql import errors
+from lockfast.backends.postgresql.connection_setup import (
+    FRAMING,
+    SERVER_FACTS_QUERY,
+    ServerGreeting,
+    checked_borrowed,
+    framing_where_shared,
+    is_alive,
+    pass_on_notifications,
+    pinning,
+)
+from lockfast.backends.postgresql.connection_threads import (
+    PostgresqlConnection,
+    PostgresqlSubscription,
+)
+from lockfast.backends.sql._sync.borrowed import BorrowedConnection, BorrowedTransport
+from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT, SqlTransport
+from lockfast.backends.sql.errors import no_time
+from lockfast.backends.sql.steps import Query
+from lockfast.backends.sql.verbs import NotificationsUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lockfast.backends.postgresql.address import Address
+    from lockfast.backends.sql.steps import Framing
+    from lockfast.runtime.clock import Clock
+
+
+# A psycopg connection borrowed from the application.
+#
+# Nothing is prepared on it, so no statement is left behind. When it goes back, it is out of
+# pipeline mode, listens to none of our channels, and is not in a transaction.
+
+
+class PostgresqlBorrowedConnection(BorrowedConnection, PostgresqlConnection):  # type: ignore[misc]
+    """A borrowed connection, kept for one request or for as long as it listens."""
+
+    def _accept(self, lent_connection: Any) -> bool:  # noqa: ANN401 - a driver's connection
+        connection = checked_borrowed(lent_connection, where=self.where)
+        if not is_alive(connection):
+            return False
+        self._take_over(connection)
+        return True
+
+    def _restore_queries(self) -> Sequence[Query]:
+        status = self.connection.transaction_status
+        is_open = status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+        return [Query("ROLLBACK"), *self.restore_queries] if is_open else self.restore_queries
+
+    def _let_go(self) -> None:
+        connection = self.connection
+        super()._let_go()
+        pass_on_notifications(connection)
+
+
+# The transport to a PostgreSQL server, and its subscriptions.
+
+DRIVERS_ERRORS = (Error, OSError)
+
+
+class PostgresqlTransport(SqlTransport[PostgresqlConnection]):
+    """The connections to one server; `greeting` is the reply to its latest handshake."""
+
+    room: int | None = None
+    """Number of connections that the application lends at once; None if there is no limit, or if
+    the connections are ours."""
+
+    def __init__(self, address: Address, *, clock: Clock, most: int = CONNECTIONS_DEFAULT) -> None:
+        super().__init__(
+            where=address.where,
+            refusals=errors,
+            errors=DRIVERS_ERRORS,
+            framing=FRAMING,
+            clock=clock,
+            most=most,
+        )
+        self.greeting: ServerGreeting | None = None
+        self._shared_framing = framing_where_shared(0)
+        self._address = address
+
+    def _unconnected(self) -> PostgresqlConnection:
+        return PostgresqlConnection(clock=self._clock, where=self.where)
+
+    def _connect(self, link: PostgresqlConnection, deadline: float) -> None:
+        if deadline <= self._clock.now():
+            raise no_time(where=self.where)
+        try:
+            link.connect(self._address, deadline=deadline)
+            if link.is_borrowed and self.greeting is not None:
+                return  # one handshake is enough where nothing is prepared
+            # Until the connection is known to be ours alone, nothing we set may outlive the
+            # transaction. The transaction stays open until the next round trip; a pooler in
+            # statement mode refuses that.
+            shared = self._shared_framing
+            asked = [*shared.begin, Query(SERVER_FACTS_QUERY)]
+            [*_, [row]] = link.exchange(asked, deadline=deadline)
+            greeting = ServerGreeting(link.connection.backend_pid, *row)
+            is_ours = not (greeting.is_pooled or link.is_borrowed)
+            pinned = [pinning(greeting.version)] if is_ours else []
+            link.exchange([*shared.commit, *pinned], deadline=deadline)
+            self.greeting = greeting
+            self._shared_framing = framing_where_shared(greeting.version)
+            if is_ours:
+                link.prepared = set()
+        except DRIVERS_ERRORS as error:
+            raise errors.unreachable(error, where=self.where) from error
+
+    def _framing_of(self, link: PostgresqlConnection) -> Framing:
+        # A connection on which nothing may be prepared is not ours alone.
+        return self._shared_framing if link.prepared is None else FRAMING
+
+    def _may_repeat(self, error: Exception, link: PostgresqlConnection) -> bool:
+        if errors.code_of(error) in errors.PREPARED_MISMATCH and link.prepared is not None:
+            link.prepared = None  # there is a pooler that the handshake did not detect
+            return True
+        if errors.code_of(error) == errors.READ_ONLY:
+            # This connection stays read-only even if the server accepts writes again, or if another
+            # server is the primary by now.
+            link.close()
+            return True
+        return super()._may_repeat(error, link)
+
+    def _pause(self, error: Exception, attempt: int) -> float:
+        longer = 50 if errors.code_of(error) == errors.READ_ONLY else 1
+        return longer * super()._pause(error, attempt)
+
+    # -- listening ---------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        deadline: float,
+        begun: Callable[[PostgresqlSubscription], None] = lambda _: None,
+    ) -> PostgresqlSubscription:
+        """Return a subscription to the channel, on a connection of its own.
+
+        Raises NotificationsUnavailable where notifications do not come through, as behind a pooler
+        that hands the server's connection to other clients between transactions.
+        """
+        link = self._unconnected()
+        try:
+            self._connect(link, deadline)
+            subscription = PostgresqlSubscription(link, channel, hear, clock=self._clock)
+            begun(subscription)
+            subscription.begin(deadline=deadline)
+            proof = Query("SELECT pg_notify($1, $2)", (channel, subscription.proof))
+            self.ask(proof, deadline=deadline)
+            subscription.prove(deadline=deadline)
+        except DRIVERS_ERRORS as error:
+            link.close()
+            raise errors.unreachable(error, where=self.where) from error
+        except NotificationsUnavailable as error:
+            link.close()
+            error.is_for_good = self.greeting is not None and self.greeting.is_pooled
+            raise
+        except BaseException:
+            link.close()
+            raise
+        return subscription
+
+
+# The transport over connections that the application lends.
+
+
+class PostgresqlBorrowedTransport(BorrowedTransport, PostgresqlTransport):
+    """A transport whose connections are borrowed from the application."""
+
+    def _unconnected(self) -> PostgresqlConnection:
+        return PostgresqlBorrowedConnection(clock=self._clock, where=self.where)

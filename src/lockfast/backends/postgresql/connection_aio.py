@@ -1,0 +1,356 @@
+"""PostgreSQL connection and subscription for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from psycopg import Error, OperationalError, pq
+from psycopg.pq import ConnStatus, PollingStatus
+
+from lockfast.backends.postgresql import errors
+from lockfast.backends.postgresql.address import conninfo_of
+from lockfast.backends.postgresql.exchange import Exchange
+from lockfast.backends.postgresql.notify import (
+    PROOF_TIMEOUT_SECONDS,
+    listen_statement,
+    no_longer_wanted,
+    unlisten_statement,
+    unproven,
+)
+from lockfast.backends.sql.steps import Query
+from lockfast.backends.waiting.listener_aio import Listener
+from lockfast.runtime import fork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psycopg.pq.abc import PGconn
+
+    from lockfast.backends.postgresql.address import Address
+    from lockfast.backends.postgresql.exchange import Rows
+    from lockfast.runtime.clock import Clock
+
+__all__ = ["PostgresqlConnection", "PostgresqlSubscription"]
+
+
+# One connection of the asyncio flavour; `connection_threads` has its counterpart.
+
+
+class PostgresqlConnection:
+    """One connection; the event loop reads it all the time, so its end is noticed at once.
+
+    A borrowed connection goes back after each request; the `restore_queries` are run before that.
+    """
+
+    is_borrowed = False
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        self.where = where
+        self.restore_queries: Sequence[Query] = ()
+        self.prepared: set[bytes] | None = None
+        self.used_at: float = clock.now()
+        self.hear: Callable[[str], None] | None = None
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._connection: PGconn | None = None
+        self._exchange: Exchange | None = None
+        self._answer: asyncio.Future[None] | None = None
+        self._watched: int | None = None
+        self._is_writing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline_at = 0.0
+
+    # -- connecting --------------------------------------------------------------------
+
+    async def connect(self, address: Address, *, deadline: float) -> None:
+        """Try each host in turn, each for its share of the time."""
+        attempts = address.attempts()
+        for number, settings in enumerate(attempts):
+            now = self._clock.now()
+            until = now + (deadline - now) / (len(attempts) - number)
+            try:
+                await self._dial(await self._resolved(settings, until), until)
+            except NotImplementedError as error:
+                self._finish()
+                raise errors.unsupported_loop(where=self.where) from error
+            except (OperationalError, OSError) as error:
+                self._finish()
+                if number + 1 == len(attempts):
+                    raise errors.unreachable(error, where=self.where) from error
+            except BaseException:
+                self._finish()
+                raise
+            else:
+                return
+
+    async def _resolved(self, settings: dict[str, str], until: float) -> dict[str, str]:
+        """Return the settings with the host's address; a lookup by libpq would block the loop."""
+        host = settings.get("host", "")
+        if not host or host.startswith(("/", "@")) or "hostaddr" in settings or _is_address(host):
+            return settings
+        lookup = asyncio.ensure_future(
+            self._loop.getaddrinfo(host, settings.get("port", "5432"), type=1)
+        )
+        done, _ = await asyncio.wait([lookup], timeout=until - self._clock.now())
+        if not done:
+            lookup.cancel()
+            raise OperationalError("could not translate host name in time")
+        return {**settings, "hostaddr": str(lookup.result()[0][4][0])}
+
+    async def _dial(self, settings: dict[str, str], until: float) -> None:
+        connection = self._connection = pq.PGconn.connect_start(conninfo_of(settings).encode())
+        while True:
+            if connection.status == ConnStatus.BAD:
+                raise OperationalError(connection.get_error_message())
+            status = connection.connect_poll()
+            if status == PollingStatus.OK:
+                break
+            if status == PollingStatus.FAILED:
+                raise OperationalError(connection.get_error_message())
+            await self._wait_until_ready(connection.socket, status, until)
+        self._take_over(connection)
+
+    def _take_over(self, connection: PGconn) -> None:
+        self._connection = connection
+        connection.nonblocking = 1
+        connection.enter_pipeline_mode()
+        self._watched = connection.socket
+        self._loop.add_reader(self._watched, self._readable)
+
+    async def _wait_until_ready(self, number: int, status: int, until: float) -> None:
+        ready: asyncio.Future[None] = self._loop.create_future()
+        is_reading = status == PollingStatus.READING
+        add = self._loop.add_reader if is_reading else self._loop.add_writer
+        remove = self._loop.remove_reader if is_reading else self._loop.remove_writer
+        add(number, _finish, ready)
+        try:
+            done, _ = await asyncio.wait([ready], timeout=max(0.0, until - self._clock.now()))
+        finally:
+            remove(number)
+        if not done:
+            raise OperationalError("no connection in time")
+
+    # -- requests ----------------------------------------------------------------------
+
+    async def exchange(self, requests: Sequence[Query], *, deadline: float) -> list[Rows]:
+        """Return the rows of each query, or raise the driver's error.
+
+        An error from the server leaves the connection as it was; after any other error it is
+        closed.
+        """
+        exchange = self._exchange = Exchange(self.connection, requests, prepared=self.prepared)
+        answer = self._answer = self._loop.create_future()
+        try:
+            self._set_deadline(self._loop.time() + deadline - self._clock.now())
+            if not exchange.send():
+                self._is_writing = True
+                self._loop.add_writer(self.connection.socket, self._flush)
+            await answer
+        except BaseException:
+            self._disconnect()
+            raise
+        finally:
+            self._exchange = self._answer = None
+        if exchange.error is not None:
+            raise exchange.error
+        return exchange.answers
+
+    def _flush(self) -> None:
+        if self._exchange is None or self._connection is None:
+            return
+        try:
+            is_flushed = self._exchange.flush()
+        except OperationalError as error:
+            self._lose(error)
+            return
+        if is_flushed:
+            self._is_writing = False
+            self._loop.remove_writer(self._connection.socket)
+
+    def _set_deadline(self, moment: float) -> None:
+        """Give up waiting for the reply at this moment.
+
+        If the timer of an earlier request fires first, it then sets a timer for this request. A new
+        timer for each request would cost as much as sending the request.
+        """
+        self._deadline_at = moment
+        if self._timer is None or self._timer.when() > moment:
+            self._stop_timer()
+            self._timer = self._loop.call_at(moment, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._answer is None:
+            return
+        if self._loop.time() < self._deadline_at:
+            self._set_deadline(self._deadline_at)
+        elif not self._answer.done():
+            self._answer.set_exception(TimeoutError("no answer in time"))
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _readable(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if self._exchange is None:
+                connection.consume_input()
+            elif self._exchange.read() and self._answer is not None:
+                _finish(self._answer)
+            # Notifications on a borrowed connection are the application's; it receives them when
+            # the connection goes back.
+            is_ours = self.hear is not None or not self.is_borrowed
+            while is_ours and (note := connection.notifies()) is not None:
+                if self.hear is not None:
+                    self.hear(note.extra.decode())
+        except Error as error:
+            self._lose(error)
+
+    def _lose(self, error: BaseException) -> None:
+        answer = self._answer
+        self._disconnect()
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    @property
+    def connection(self) -> PGconn:
+        """The driver's connection."""
+        if self._connection is None:
+            raise OperationalError("the connection is closed")
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection can be used."""
+        return self._connection is not None
+
+    def is_sound(self) -> bool:
+        """Whether the server is still there; if it closed the connection, the loop has noticed."""
+        return self.is_open
+
+    def close(self) -> None:
+        """Close the connection; the server aborts the request under way, if it can."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        self._finish()
+        self._mark_lost()
+
+    def _mark_lost(self) -> None:
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def _let_go(self) -> None:
+        """Leave the connection as it was when it was taken over; raise if it is in use."""
+        self.connection.exit_pipeline_mode()
+        self._unwatch()
+        self._connection = None
+
+    def _finish(self) -> None:
+        connection, self._connection = self._connection, None
+        self._stop_timer()
+        if connection is not None:
+            self._unwatch()
+            connection.finish()
+
+    def _unwatch(self) -> None:
+        # Remove the callbacks by the descriptor that was watched. When a connection ends, libpq
+        # itself closes the socket, and the loop would mistake the next socket with that number for
+        # this one.
+        number, self._watched = self._watched, None
+        if number is None or self._loop.is_closed():
+            return
+        self._loop.remove_reader(number)
+        if self._is_writing:
+            self._loop.remove_writer(number)
+
+    def abandon_in_child(self) -> None:
+        """Abandon the parent's connection in a forked child; sends the server nothing."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.status == ConnStatus.OK:
+            fork.abandon(connection)
+            # Put /dev/null under the same descriptor, so that closing it later affects nothing.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, connection.socket)
+            os.close(nothing)
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+# The subscription of the asyncio flavour, on a connection of its own.
+
+
+class PostgresqlSubscription(Listener):
+    """Listens to one channel."""
+
+    def __init__(
+        self, link: PostgresqlConnection, channel: str, hear: Callable[[str], None], *, clock: Clock
+    ) -> None:
+        super().__init__(link.lost, clock=clock)
+        self.proof: str = os.urandom(8).hex()
+        self._link = link
+        self._channel = channel
+        self._hear = hear
+        self._proven = asyncio.get_running_loop().create_future()
+        self._is_given_up = False
+
+    # -- beginning ---------------------------------------------------------------------
+
+    async def begin(self, *, deadline: float) -> None:
+        """Listen to the channel; `prove` finds out whether notifications come through."""
+        self._link.restore_queries = [Query(unlisten_statement(self._channel))]
+        self._link.hear = self._on_notification
+        await self._link.exchange([Query(listen_statement(self._channel))], deadline=deadline)
+
+    async def prove(self, *, deadline: float) -> None:
+        """Return when the proof that another connection sent has arrived."""
+        left = min(PROOF_TIMEOUT_SECONDS, deadline - self._clock.now())
+        done, _ = await asyncio.wait(
+            [self._proven, self._link.lost],
+            timeout=max(0.0, left),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if self._is_given_up:
+            raise no_longer_wanted(where=self._link.where)
+        if self._proven not in done:
+            raise unproven(where=self._link.where)
+
+    def give_up(self) -> None:
+        """Make `prove` fail at once."""
+        self._is_given_up = True
+        self._link.close()
+
+    def _on_notification(self, message: str) -> None:
+        if message != self.proof:
+            self._hear(message)
+        elif not self._proven.done():
+            self._proven.set_result(None)
+
+    # -- closing -----------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Stop listening, and close the connection."""
+        self._link.close()
+
+    def abandon_in_child(self) -> None:
+        """Abandon the connection in a forked child; the parent process still uses it."""
+        self._link.abandon_in_child()

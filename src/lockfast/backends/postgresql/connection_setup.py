@@ -1,0 +1,175 @@
+"""Queries sent on connecting and around transactions, and the handling of borrowed connections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg import BaseConnection, OperationalError, ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
+
+from lockfast.backends.postgresql.session_variables import PINNED, PINNED_FOR_SESSIONS
+from lockfast.backends.sql.foreign_clients import is_engine, is_pool, location_of_client
+from lockfast.backends.sql.steps import Framing, Query
+from lockfast.errors import BackendUnavailable, ConfigurationError
+from lockfast.platforms import here
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg.pq.abc import PGconn
+
+    from lockfast.backends.sql.session_variables import Pinned
+
+# What a server reports about itself when a connection is made.
+
+SERVER_FACTS_QUERY = """
+SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('server_version_num')::int,
+    current_setting('default_transaction_isolation'), current_setting('synchronous_commit')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGreeting:
+    """The reply to the handshake; `announced_pid` is the process id announced on connecting.
+
+    A pooler announces a process id of its own, from which its mode cannot be seen.
+    """
+
+    announced_pid: int
+    pid: int
+    is_standby: bool
+    version: int
+    isolation: str
+    synchronous_commit: str
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether there is a pooler between us and the server."""
+        return self.pid != self.announced_pid
+
+
+# Checks whether a borrowed connection can be used, and passes on what arrived for the application.
+
+OWN_CHANNEL_PREFIX = b"lockfast_"
+"""Prefix of all our notification channels."""
+
+
+def checked_borrowed(connection: object, *, where: str) -> PGconn:
+    """Return the libpq connection of a psycopg one, or raise if it cannot be used.
+
+    A dead connection is returned as it is; the caller has to check for that.
+    """
+    if not isinstance(connection, BaseConnection):
+        kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+        raise ConfigurationError(
+            f"{where}: a connection of psycopg 3 is needed, and this is one of {kind}"
+        )
+    found = connection.pgconn
+    if found.status != ConnStatus.OK:
+        return found
+    if found.pipeline_status != PipelineStatus.OFF:
+        raise BackendUnavailable(
+            f"{where}: your connection is in pipeline mode; leave it before you lock, or give a "
+            "pool"
+        )
+    if found.transaction_status != TransactionStatus.IDLE:
+        # Inside that transaction, the lock would only be taken when the transaction commits; until
+        # then others cannot see it.
+        raise BackendUnavailable(
+            f"{where}: your connection is in the middle of a transaction, which a lock can neither "
+            "join nor commit; end it first, set autocommit, or give a pool"
+        )
+    encoding = found.parameter_status(b"client_encoding")
+    if encoding not in (None, b"UTF8"):
+        raise ConfigurationError(
+            f"{where}: the connection's client_encoding is {encoding.decode()}; locks need UTF8: "
+            "connect with client_encoding=utf8"
+        )
+    return found
+
+
+def is_alive(connection: PGconn) -> bool:
+    """Whether the server is still there, as far as can be seen without a request."""
+    try:
+        poll = here.Poll()
+        if connection.status == ConnStatus.OK:
+            poll.register(connection.socket, here.READ)
+        # The server's last message comes before the end of the stream; notifications may come too.
+        while connection.status == ConnStatus.OK and poll.poll(0):
+            connection.consume_input()
+    except OperationalError:
+        return False
+    return connection.status == ConnStatus.OK
+
+
+def pass_on_notifications(connection: PGconn) -> None:
+    """Pass to psycopg the notifications that came for the application in the meantime."""
+    while (note := connection.notifies()) is not None:
+        if connection.notify_handler is not None and not note.relname.startswith(
+            OWN_CHANNEL_PREFIX
+        ):
+            connection.notify_handler(note)
+
+
+def where_of(client: Any) -> str:  # noqa: ANN401 - what the application has
+    """Return the location of an engine, pool or connection for display, without a password."""
+    if is_engine(client):
+        url = client.url
+        return location_of_client("postgresql", url.host, url.port, url.database)
+    if not is_pool(client):
+        if client.closed:
+            raise ConfigurationError(
+                "the connection is closed, and the locks would not open another; give an open one, "
+                "or a pool"
+            )
+        info = client.info
+        return location_of_client("postgresql", info.host, info.port, info.dbname)
+    # `conninfo` and `kwargs` may be functions, which only the pool may call.
+    conninfo = client.conninfo if isinstance(client.conninfo, str) else ""
+    more = client.kwargs if isinstance(client.kwargs, dict) else {}
+    try:
+        said = conninfo_to_dict(conninfo, **{k: v for k, v in more.items() if k in _LOCATION_KEYS})
+    except ProgrammingError:
+        said = {}  # the pool will report the error, which must not be quoted here
+    return location_of_client("postgresql", *(said.get(one) for one in _LOCATION_KEYS))
+
+
+_LOCATION_KEYS = ("host", "port", "dbname")
+
+# Queries that set up a session of our own, and that begin and end a transaction.
+
+# Every read that decides something comes in a statement after the one that locks, and has to see
+# what others committed until then. The server's default isolation level may be different.
+_BEGIN = Query("BEGIN ISOLATION LEVEL READ COMMITTED")
+_COMMIT, _ROLL_BACK = (Query("COMMIT"),), (Query("ROLLBACK"),)
+
+
+def _set(pinned: Sequence[Pinned], version: int, *, for_transaction: bool) -> Query:
+    known = [one for one in pinned if version >= int(one.on or 0)]
+    settings = ", ".join(
+        f"set_config(${number}, ${number + 1}, {for_transaction})"
+        for number in range(1, 2 * len(known), 2)
+    )
+    return Query(f"SELECT {settings}", [said for one in known for said in (one.name, one.value)])
+
+
+def pinning(version: int) -> Query:
+    """Return the query that pins a session of our own, on a server of this `server_version_num`."""
+    return _set([*PINNED, *PINNED_FOR_SESSIONS], version, for_transaction=False)
+
+
+# Requests sent in one round trip are one transaction already.
+FRAMING = Framing(begin=(_BEGIN,), commit=_COMMIT, roll_back=_ROLL_BACK)
+"""How a transaction is framed on a session of our own, which is pinned."""
+
+
+def framing_where_shared(version: int) -> Framing:
+    """Return how a transaction is framed on a session that others use too, as behind a pooler.
+
+    The transaction pins what it relies on, and these settings end with it. Requests that only read
+    are framed the same way.
+    """
+    begin = (_BEGIN, _set(PINNED, version, for_transaction=True))
+    return Framing(begin, _COMMIT, _ROLL_BACK, opening=begin, closing=_COMMIT, frames_one=True)

@@ -1,0 +1,267 @@
+"""PostgreSQL connection and subscription for threads."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from psycopg import Error, OperationalError, pq
+from psycopg.pq import ConnStatus, PollingStatus
+
+from lockfast.backends.postgresql import errors
+from lockfast.backends.postgresql.address import conninfo_of
+from lockfast.backends.postgresql.exchange import Exchange
+from lockfast.backends.postgresql.notify import (
+    PROOF_TIMEOUT_SECONDS,
+    listen_statement,
+    no_longer_wanted,
+    unlisten_statement,
+    unproven,
+)
+from lockfast.backends.sql.steps import Query
+from lockfast.backends.waiting.listener_threads import Listener
+from lockfast.platforms import here
+from lockfast.runtime import fork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psycopg.pq.abc import PGconn
+
+    from lockfast.backends.postgresql.address import Address
+    from lockfast.backends.postgresql.exchange import Rows
+    from lockfast.runtime.clock import Clock
+
+__all__ = ["PostgresqlConnection", "PostgresqlSubscription"]
+
+
+# One connection of the sync flavour; `connection_aio` has its counterpart.
+
+
+class PostgresqlConnection:
+    """One connection, used by one thread at a time.
+
+    A borrowed connection goes back after each request; the `restore_queries` are run before that.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_connection",
+        "_poll",
+        "prepared",
+        "restore_queries",
+        "used_at",
+        "where",
+    )
+    is_borrowed = False
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        self.where: str = where
+        self.restore_queries: Sequence[Query] = ()
+        self.prepared: set[bytes] | None = None
+        self.used_at: float = clock.now()
+        self._clock = clock
+        self._connection: PGconn | None = None
+        self._poll = here.Poll()
+
+    # -- connecting --------------------------------------------------------------------
+
+    def connect(self, address: Address, *, deadline: float) -> None:
+        """Try each host in turn, each for its share of the time."""
+        attempts = address.attempts()
+        for number, settings in enumerate(attempts):
+            now = self._clock.now()
+            until = now + (deadline - now) / (len(attempts) - number)
+            try:
+                self._dial(conninfo_of(settings), until)
+            except (OperationalError, OSError) as error:
+                self._disconnect()
+                if number + 1 == len(attempts):
+                    raise errors.unreachable(error, where=self.where) from error
+            except BaseException:
+                self._disconnect()
+                raise
+            else:
+                return
+
+    def _dial(self, conninfo: str, until: float) -> None:
+        connection = self._connection = pq.PGconn.connect_start(conninfo.encode())
+        while True:
+            if connection.status == ConnStatus.BAD:
+                raise OperationalError(connection.get_error_message())
+            status = connection.connect_poll()
+            if status == PollingStatus.OK:
+                break
+            if status == PollingStatus.FAILED:
+                raise OperationalError(connection.get_error_message())
+            wanted = here.READ if status == PollingStatus.READING else here.WRITE
+            # Use a new poll object each time, because libpq may continue with another socket.
+            poll = here.Poll()
+            poll.register(connection.socket, wanted)
+            if not poll.poll(_milliseconds(until - self._clock.now())):
+                raise OperationalError("no connection in time")
+        self._take_over(connection)
+
+    def _take_over(self, connection: PGconn) -> None:
+        self._connection = connection
+        connection.nonblocking = 1
+        connection.enter_pipeline_mode()
+        self._poll.register(connection.socket, here.READ)
+
+    # -- requests ----------------------------------------------------------------------
+
+    def exchange(self, requests: Sequence[Query], *, deadline: float) -> list[Rows]:
+        """Return the rows of each query, or raise the driver's error.
+
+        An error from the server leaves the connection as it was; after any other error it is
+        closed.
+        """
+        exchange = Exchange(self.connection, requests, prepared=self.prepared)
+        try:
+            self._drive(exchange, deadline)
+        except BaseException:
+            self._disconnect()
+            raise
+        if exchange.error is not None:
+            raise exchange.error
+        return exchange.answers
+
+    def _drive(self, exchange: Exchange, deadline: float) -> None:
+        poll, now = self._poll, self._clock.now
+        is_flushed = exchange.send()
+        if not is_flushed:
+            poll.modify(self.connection.socket, here.READ | here.WRITE)
+        while True:
+            if not poll.poll(_milliseconds(deadline - now())):
+                raise TimeoutError("no answer in time")
+            if not is_flushed and exchange.flush():
+                is_flushed = True
+                poll.modify(self.connection.socket, here.READ)
+            if exchange.read():
+                return
+
+    @property
+    def connection(self) -> PGconn:
+        """The driver's connection."""
+        if self._connection is None:
+            raise OperationalError("the connection is closed")
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection can be used, as far as this process knows."""
+        return self._connection is not None
+
+    def is_sound(self) -> bool:
+        """Whether the server is still there, as far as can be seen without a request."""
+        # No reply is due, so anything to read is the end of the connection.
+        return self._connection is not None and not self._poll.poll(0)
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll."""
+        return self.connection.socket
+
+    def close(self) -> None:
+        """Close the connection; the server aborts the request under way, if it can."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.finish()
+
+    def _let_go(self) -> None:
+        """Leave the connection as it was when it was taken over; raise if it is in use."""
+        self.connection.exit_pipeline_mode()
+        self._poll.unregister(self.connection.socket)
+        self._connection = None
+
+    def abandon_in_child(self) -> None:
+        """Abandon the parent's connection in a forked child; sends the server nothing."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.status == ConnStatus.OK:
+            fork.abandon(connection)
+            # Put /dev/null under the same descriptor, so that closing it later affects nothing.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, connection.socket)
+            os.close(nothing)
+
+
+def _milliseconds(left: float) -> float:
+    if left <= 0:
+        raise TimeoutError("no answer in time")
+    return left * 1000 + 1  # never too early
+
+
+# The subscription of the sync flavour, on a connection of its own, read by one thread at a time.
+
+
+class PostgresqlSubscription(Listener["PostgresqlConnection"]):
+    """Listens to one channel, on a connection of its own."""
+
+    _broken_by = (OSError, Error)
+
+    def __init__(
+        self, link: PostgresqlConnection, channel: str, hear: Callable[[str], None], *, clock: Clock
+    ) -> None:
+        super().__init__(link, clock=clock)
+        self.proof: str = os.urandom(8).hex()
+        self._is_proven = False
+        self._is_given_up = False
+        self._channel = channel
+        self._hear = hear
+
+    # -- beginning ---------------------------------------------------------------------
+
+    def begin(self, *, deadline: float) -> None:
+        """Listen to the channel; `prove` finds out whether notifications come through."""
+        self._link.restore_queries = [Query(unlisten_statement(self._channel))]
+        self._link.exchange([Query(listen_statement(self._channel))], deadline=deadline)
+
+    def prove(self, *, deadline: float) -> None:
+        """Return when the proof that another connection sent has arrived."""
+        until = min(deadline, self._clock.now() + PROOF_TIMEOUT_SECONDS)
+        self._deliver()
+        while not self._is_proven and (left := until - self._clock.now()) > 0:
+            if self._is_given_up:
+                self._let_go()
+                raise no_longer_wanted(where=self._link.where)
+            is_readable, _ = self._poll(self._link, self._nudges, left)
+            if is_readable:
+                self._read()
+        if not self._is_proven:
+            self._let_go()
+            raise unproven(where=self._link.where)
+
+    def give_up(self) -> None:
+        """Make `prove` fail at once."""
+        self._is_given_up = True
+        self._nudges.give()
+
+    def _let_go(self) -> None:
+        self._kicks.close()
+        self._nudges.close()
+
+    # -- reading -----------------------------------------------------------------------
+
+    def _read(self) -> None:
+        self._link.connection.consume_input()
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Deliver the notifications that libpq has already read."""
+        connection = self._link.connection
+        while (note := connection.notifies()) is not None:
+            message = note.extra.decode()
+            if message == self.proof:
+                self._is_proven = True
+            else:
+                self._hear(message)
+
+    def abandon_in_child(self) -> None:
+        """Abandon the connection in a forked child; the parent process still uses it."""
+        self._is_closed = self._is_broken = True
+        self._link.abandon_in_child()
+        self._kicks.close()
+        self._nudges.close()

@@ -1,1 +1,0 @@
-"""What hears the notifications of a server: a hand-written pair."""

@@ -1,0 +1,150 @@
+"""Asks a server about itself; `diagnostics` decides what the replies mean."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lockfast.backends.redis import acl, errors, requests
+from lockfast.backends.redis._async.cluster import AsyncClusterTransport
+from lockfast.backends.redis._async.sentinel import AsyncSentinelTransport
+from lockfast.backends.redis.diagnostics import (
+    ServerFacts,
+    findings,
+    merged,
+    sentinel_findings,
+    slot_findings,
+)
+from lockfast.backends.redis.resp import ErrorReply, Reply, packed
+from lockfast.errors import BackendUnavailable, ConfigurationError, OutcomeUnknown
+from lockfast.model import Finding
+
+if TYPE_CHECKING:
+    from lockfast.backends.redis._async.topology import AnyTransport
+    from lockfast.backends.redis.connection_aio import RedisTransport
+    from lockfast.backends.redis.durability import Durability
+    from lockfast.runtime.clock import Clock
+
+ASKED_SETTINGS = (
+    b"appendfsync",
+    b"save",
+    b"min-replicas-to-write",
+    b"min-replicas-max-lag",
+    b"cluster-require-full-coverage",
+    b"cluster-node-timeout",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerQuestion:
+    """What to ask each server, and how long a reply may take."""
+
+    namespace: str
+    durability: Durability | None
+    patience: float
+    clock: Clock
+    needed: tuple[str, ...] | None = None
+    """The commands that a user needs; None for those of a single Redis."""
+
+    def deadline(self) -> float:
+        """Return the deadline for a request that is sent now."""
+        return self.clock.now() + self.patience
+
+
+async def diagnosed(wire: AnyTransport, question: ServerQuestion) -> list[Finding]:
+    """Return the findings about one server, or about all that belong together."""
+    if isinstance(wire, AsyncClusterTransport):
+        coverage = await wire.coverage(deadline=question.deadline())
+        nodes = {one: wire.node(one) for one in coverage.slots.masters}
+        of_nodes = {str(one): await _of_node(node, question) for one, node in nodes.items()}
+        return [*merged(of_nodes), *slot_findings(coverage)]
+    found = findings(await facts_of(wire, question))
+    if isinstance(wire, AsyncSentinelTransport):
+        views = await wire.views(deadline=question.deadline())
+        found += sentinel_findings(views, wire.service, where=wire.where)
+    return found
+
+
+async def _of_node(node: RedisTransport, question: ServerQuestion) -> list[Finding]:
+    try:
+        return findings(replace(await facts_of(node, question), where="", is_node=True))
+    except (BackendUnavailable, OutcomeUnknown) as error:
+        # The other nodes can still be asked, and this failure is just what the operator looks for.
+        return [Finding("error", "server", str(error), "start the node, or replace it")]
+
+
+async def facts_of(node: RedisTransport, question: ServerQuestion) -> ServerFacts:
+    """Return the facts about a server; what may not be read becomes a note, not an error."""
+    deadline = question.deadline()
+    allowed = await _allowed(node, question, deadline)
+    info = await _permitted(node, packed(b"INFO"), deadline)
+    settings = await _permitted(node, packed(b"CONFIG", b"GET", *ASKED_SETTINGS), deadline)
+    return ServerFacts(
+        where=node.where,
+        namespace=question.namespace,
+        info=None if info is None else _lines(info),
+        settings=None if settings is None else _texts(settings),
+        ahead=await _ahead(node, deadline),
+        allowed=allowed,
+        durability=question.durability,
+        needed=question.needed,
+    )
+
+
+async def _allowed(
+    node: RedisTransport, question: ServerQuestion, deadline: float
+) -> dict[str, bool] | str:
+    """Return which commands the user may run, or why this is unknown if it may not run scripts."""
+    needed = question.needed or acl.commands()
+    asked = [*needed, *acl.CLUSTER, *acl.TOO_WIDE]
+    besides = acl.CONFIRMING[question.durability]
+    reply = await _asked(node, acl.question(question.namespace, asked), deadline)
+    if isinstance(reply, ErrorReply):
+        error = errors.refused(reply, where=node.where)
+        if isinstance(error, ConfigurationError):
+            return str(error)
+        raise error
+    found = dict(zip(asked, map(bool, reply), strict=True))
+    if besides:
+        # Ask separately, because a server that does not know such a command refuses the whole
+        # request.
+        reply = await _asked(node, acl.question(question.namespace, besides), deadline)
+        if not isinstance(reply, ErrorReply):
+            found.update(zip(besides, map(bool, reply), strict=True))
+    return found
+
+
+async def _asked(node: RedisTransport, request: bytes, deadline: float) -> Reply:
+    reply = await node.ask(request, deadline=deadline)
+    if isinstance(reply, ErrorReply) and reply.code == "NOSCRIPT":
+        reply = await node.ask(requests.load("permissions"), deadline=deadline)
+        if not isinstance(reply, ErrorReply):
+            reply = await node.ask(request, deadline=deadline)
+    return reply
+
+
+async def _permitted(node: RedisTransport, request: bytes, deadline: float) -> Reply | None:
+    """Return the reply, or None if it is refused; managed services hide their settings."""
+    reply = await node.ask(request, deadline=deadline)
+    return None if isinstance(reply, ErrorReply) else reply
+
+
+async def _ahead(node: RedisTransport, deadline: float) -> float | None:
+    """Return how far the server's clock is outside the time span of the request."""
+    before = time.time()
+    reply = await _permitted(node, packed(b"TIME"), deadline)
+    after = time.time()
+    if reply is None:
+        return None
+    theirs = int(reply[0]) + int(reply[1]) / 1_000_000
+    return min(0.0, theirs - before) + max(0.0, theirs - after)
+
+
+def _texts(settings: dict[bytes, bytes]) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in settings.items()}
+
+
+def _lines(info: bytes) -> dict[str, str]:
+    lines = info.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)

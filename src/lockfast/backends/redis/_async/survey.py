@@ -1,0 +1,93 @@
+"""Collects the names in use from every server, and reports the servers that could not be asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockfast.backends.network.codec import read
+from lockfast.backends.redis import errors, replies
+from lockfast.backends.redis._async.cluster import AsyncClusterTransport
+from lockfast.backends.redis.resp import ErrorReply, packed
+from lockfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+
+if TYPE_CHECKING:
+    from lockfast.backends.redis._async.topology import AnyTransport
+    from lockfast.backends.redis.cluster_map import Coverage
+    from lockfast.backends.redis.connection_aio import RedisTransport
+    from lockfast.core.descriptor import Endpoint
+    from lockfast.runtime.clock import Clock
+
+OUTAGES = BackendUnavailable, OutcomeUnknown
+
+
+class AsyncSurvey:
+    """One survey: if a node fails, only its names are missing, and the caller learns which.
+
+    The survey gives up on a node after its first failure, so a dead one costs one timeout and not
+    one per name. Slots that no node serves are skipped.
+    """
+
+    def __init__(self, wire: AnyTransport, *, clock: Clock, patience: float) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._patience = patience
+        self._coverage: Coverage | None = None
+        self._away: dict[Endpoint | None, LockError] = {}
+
+    def deadline(self) -> float:
+        """Return the deadline for a request that is sent now."""
+        return self._clock.now() + self._patience
+
+    async def doors(self, pattern: bytes) -> set[bytes]:
+        """Return the keys of the doors on all servers that answer."""
+        doors: set[bytes] = set()
+        for node, master in (await self._masters()).items():
+            try:
+                await self._scan(master, pattern, doors)
+            except OUTAGES as error:
+                self._away[node] = error  # raised by `end`, after the other servers' names
+        return doors
+
+    def can_ask(self, door: bytes) -> bool:
+        """Whether a server serves this door and has not failed yet."""
+        if self._coverage is None:
+            return not self._away
+        node = self._coverage.owner_of(door)
+        return node is not None and node not in self._away
+
+    def failed(self, door: bytes, error: LockError) -> None:
+        """Give up on the server of this door for the rest of the survey."""
+        node = None if self._coverage is None else self._coverage.owner_of(door)
+        self._away[node] = error
+
+    def end(self) -> None:
+        """Raise if any part is missing, so that a partial list does not pass for a complete one."""
+        if self._coverage is not None:
+            incomplete = self._coverage.incomplete(self._away, where=self._wire.where)
+            if incomplete is not None:
+                raise incomplete
+        for error in self._away.values():
+            raise error
+
+    async def _masters(self) -> dict[Endpoint | None, RedisTransport]:
+        wire = self._wire
+        if not isinstance(wire, AsyncClusterTransport):
+            return {None: wire}
+        self._coverage = found = await wire.coverage(deadline=self.deadline())
+        for node, error in found.silent.items():
+            if not isinstance(error, OUTAGES):
+                raise error
+            self._away[node] = error
+        return {node: wire.node(node) for node in found.slots.masters if node not in found.silent}
+
+    async def _scan(self, master: RedisTransport, pattern: bytes, doors: set[bytes]) -> None:
+        cursor = b"0"
+        while True:
+            request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
+            reply = await master.ask(request, deadline=self.deadline())
+            if isinstance(reply, ErrorReply):
+                raise errors.refused(reply, where=self._wire.where)
+            cursor, found = read(replies.scanned, reply, wire=master)
+            doors.update(found)
+            if cursor == b"0":
+                return

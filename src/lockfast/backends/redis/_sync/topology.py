@@ -1,0 +1,53 @@
+# Generated from src/lockfast/backends/redis/_async/topology.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Picks the transport for a topology: one server, a master watched by Sentinels, a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lockfast.backends.redis._sync.cluster import ClusterTransport
+from lockfast.backends.redis._sync.sentinel import SentinelTransport
+from lockfast.backends.redis.address import (
+    address_of_client,
+    address_of_url,
+    check_place,
+    checked_options,
+    database_in,
+    understood,
+)
+from lockfast.backends.redis.connection_threads import RedisTransport, driver_connection_class
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockfast.backends.redis.address import Address
+    from lockfast.runtime.clock import Clock
+
+AnyTransport = RedisTransport | ClusterTransport
+
+
+def transport_to_url(
+    url: str, *, where: str, options: Mapping[str, Any], clock: Clock
+) -> AnyTransport:
+    """Return the transport to the servers in a URL."""
+    if url.partition("://")[0] in ("redis", "rediss"):
+        check_place(url, where=where)
+        given = database_in(url, where=where) | checked_options(options, topology="single")
+        return RedisTransport.from_url(url, options=given, clock=clock, where=where)
+    return _transport_to(address_of_url(url, where=where, options=options), clock)
+
+
+def transport_of_client(client: object, *, clock: Clock) -> AnyTransport:
+    """Return a transport of our own to the servers that a client connects to."""
+    return _transport_to(address_of_client(client), clock)
+
+
+def _transport_to(address: Address, clock: Clock) -> AnyTransport:
+    kind = driver_connection_class(tls=address.tls, is_socket="path" in address.options)
+    options = understood(address.options, by=kind)
+    if address.topology == "sentinel":
+        return SentinelTransport(address, kind=kind, options=options, clock=clock)
+    if address.topology == "cluster":
+        return ClusterTransport(address, kind=kind, options=options, clock=clock)
+    return RedisTransport(kind=kind, options=options, clock=clock, where=address.where)

@@ -1,0 +1,289 @@
+"""How a claim acquires a name: a majority grants it, and a majority stores its token.
+
+A claim that was refused once asks only the first node, and the others only if that one grants it.
+Otherwise many clients that ask at the same time would each get some of the nodes, and none a
+majority. Now and then the claim asks all of them nevertheless, since the first node may keep a hold
+that has ended everywhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from lockfast.backends.redis.requests import SECOND
+from lockfast.backends.redlock import errors
+from lockfast.backends.redlock import replies as redlock_replies
+from lockfast.backends.redlock.node import first_of
+from lockfast.core.quorum import Floor, NodeVote, Verdict, allotted, may_agree, validity, verdict
+from lockfast.errors import LockError
+from lockfast.model import Grant, Held
+from lockfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from lockfast.backends.redlock._async.quorum_call import AsyncQuorumCalls
+    from lockfast.backends.redlock._async.waiting import AsyncRedlockInbox, RefusedClaim
+    from lockfast.backends.redlock.address import RedlockOptions
+    from lockfast.backends.redlock.requests import NodeRequests
+    from lockfast.backends.redlock.round import Round
+    from lockfast.model import Claim
+    from lockfast.runtime.clock import Clock
+
+WAITER_POLL_SECONDS = 1.0
+"""Poll interval of a waiting claim that is not woken, in seconds. It polls because the client that
+was woken instead may be frozen, and the first node may be wrong."""
+
+SPLIT_VOTE_PAUSE_SECONDS = 0.01
+"""After a split vote, clients ask again within this many seconds, but not all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcquireAttempt:
+    """One attempt to acquire a claim; a late request of an earlier attempt gets nothing."""
+
+    claim: Claim
+    number: int
+    started: float
+    floor: float
+    timeout: float
+
+
+class AsyncRedlockAcquire:
+    """Requests names from the nodes, and counts the grants."""
+
+    def __init__(
+        self,
+        asking: AsyncQuorumCalls,
+        questions: NodeRequests,
+        inbox: AsyncRedlockInbox,
+        options: RedlockOptions,
+        clock: Clock,
+    ) -> None:
+        self._asking = asking
+        self._questions = questions
+        self._inbox = inbox
+        self._options = options
+        self._clock = clock
+        self._attempts = count(1)
+        self._floor = Floor()
+        self._state = runtime.StateLock()
+
+    async def claim(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """Return a majority's grant, or Held with what is in the way; a partial grant is undone."""
+        self._asking.may_enrol()
+        timeout = self._options.timeout_for(claim.ttl)
+        return await self._asking.retry_while_nodes_join(
+            partial(self._claim, claim, timeout), timeout=timeout, deadline=deadline
+        )
+
+    async def _claim(self, claim: Claim, timeout: float) -> Grant | Held:
+        self._asking.check_mismatches()
+        started = self._clock.now()
+        floor = self._floor.at(started)
+        one = AcquireAttempt(claim, next(self._attempts), started, floor, timeout)
+        found = await self._asked(one)
+        if self._verdict(found) is not Verdict.GRANTED:
+            return await self._not_granted(one, found)
+        token = await self._token(one, found)
+        left = validity(ttl=claim.ttl, elapsed=self._clock.now() - started)
+        if token is None or left < max(0.0, self._options.min_validity):
+            # The grant has ended, or too little of it is left for the work, so treat it as a
+            # refusal.
+            await self._undo(one, found)
+            self._expect(one)
+            return Held((), None, self._soon())
+        self._inbox.forget(claim.id)
+        return Grant(claim, token, claim.ttl)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which a thread of the parent may hold."""
+        self._state = runtime.StateLock()
+
+    # -- requests ----------------------------------------------------------------------
+
+    async def _asked(self, one: AcquireAttempt) -> Round:
+        claim = one.claim
+        waiting = self._inbox.waiting(claim.id)
+        question = self._questions.acquire(
+            claim,
+            attempt=one.number,
+            floor=one.floor,
+            inbox=self._inbox.name if claim.queues else "",
+            waited=0.0 if waiting is None else self._clock.now() - waiting.since,
+        )
+        first = None if waiting is None else first_of(self._asking.nodes)
+        if first is None:
+            return await self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+        alone = await self._asking.ask(
+            [question],
+            decide=lambda found: found.is_heard((first,)),
+            timeout=one.timeout,
+            among=(first,),
+        )
+        standing = alone.standings(redlock_replies.standing)[first]
+        if standing not in (NodeVote.GRANTED, NodeVote.REFUSED):
+            # The first node is slow, gone, or does not count, so do not depend on it and ask all
+            # nodes. If it grants the claim later, that does no harm.
+            found = await self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+            # Mark the first node as asked even if it was not asked again, because the first request
+            # may still take effect.
+            found.asked[first] = True
+            return found
+        rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)
+        if standing is NodeVote.REFUSED:
+            refusal = redlock_replies.seen_by_refusal(alone.answers[first][0])
+            if not self._asks_others_too(waiting, refusal):
+                return alone
+            rest = question
+
+        def is_decided(found: Round) -> bool:
+            found.put(first, alone.replies[first])
+            return self._is_decided(found)
+
+        others = [node.number for node in alone.nodes if node.number != first]
+        found = await self._asking.ask([rest], decide=is_decided, timeout=one.timeout, among=others)
+        found.put(first, alone.replies[first])
+        found.asked[first] = True
+        return found
+
+    def _asks_others_too(
+        self, waiting: RefusedClaim | None, refusal: redlock_replies.SeenHold
+    ) -> bool:
+        """Whether to ask the others although the first node refuses.
+
+        True now and then if the first node has a holder, because that hold may have ended
+        everywhere else without the first node learning of it. Also now and then if the node is
+        closed, because after a clock was set back, the others shorten and store the deadline only
+        when they are asked. False if it is another claim's turn, because that claim is about to
+        ask.
+        """
+        now = self._clock.now()
+        is_kept = refusal.claim or refusal.shut
+        if waiting is None or not is_kept or now - waiting.looked_at < WAITER_POLL_SECONDS:
+            return False
+        waiting.looked_at = now
+        return True
+
+    def _verdict(self, found: Round) -> Verdict:
+        return verdict(found.standings(redlock_replies.standing), is_time_up=True)
+
+    def _is_decided(self, found: Round) -> bool:
+        standings = found.standings(redlock_replies.standing)
+        outcome = verdict(standings)
+        if outcome is Verdict.GRANTED:
+            given = redlock_replies.vote_given(found.answers)
+            # If no node of a majority had granted the claim before, no majority had. Then none of
+            # its tokens is in use, and there is no need to wait for a node that hangs.
+            return not any(one.is_repeated for one in given) or not may_agree(
+                [one.token for one in given],
+                nodes=len(standings),
+                waiting=standings.count(NodeVote.WAITING),
+            )
+        if outcome is not Verdict.OPEN:
+            return True
+        # Do not wait for silent nodes when other nodes have become available meanwhile.
+        return self._asking.is_cut_short(found)
+
+    # -- granted -----------------------------------------------------------------------
+
+    async def _token(self, one: AcquireAttempt, found: Round) -> int | None:
+        """Return the token once a majority knows it; None if the claim has ended meanwhile."""
+        given = redlock_replies.vote_given(found.answers)
+        tokens = [one.token for one in given]
+        settled = allotted(tokens, nodes=len(found.nodes))
+        ahead = max(one.now for one in given) - self._clock.now()
+        with self._state:
+            self._floor = self._floor.after(
+                ahead=ahead,
+                tokens=[token / SECOND for token in tokens],
+                asked=one.floor,
+                is_settled=settled.is_settled,
+            )
+        if settled.is_settled:
+            return settled.token
+        raised = await self._asking.ask(
+            [self._questions.raise_(one.claim, token=settled.token)],
+            decide=lambda told: verdict(told.standings(redlock_replies.done)) is not Verdict.OPEN,
+            timeout=one.timeout,
+        )
+        outcome = verdict(raised.standings(redlock_replies.done), is_time_up=True)
+        if outcome is Verdict.UNREACHABLE:
+            # A token that no majority knows must not be used, because the next one could be
+            # smaller.
+            await self._undo(one, found)
+            raise errors.too_few(raised)
+        return settled.token if outcome is Verdict.GRANTED else None
+
+    # -- not granted ---------------------------------------------------------------------
+
+    async def _not_granted(self, one: AcquireAttempt, found: Round) -> Held:
+        heard_at = self._clock.now()
+        await self._undo(one, found)
+        refusals = [
+            redlock_replies.seen_by_refusal(replies[0])
+            for replies in found.answers.values()
+            if redlock_replies.standing(replies) is NodeVote.REFUSED
+        ]
+        # The first node may be the only one asked; if it refuses, its reply counts for all nodes.
+        is_alone = found.asked.count(True) == 1 < len(found.nodes) and bool(refusals)
+        if not is_alone and self._verdict(found) is not Verdict.REFUSED:
+            raise errors.too_few(found)
+        held = redlock_replies.held(
+            refusals,
+            nodes=1 if is_alone else len(found.nodes),
+            granted=len(redlock_replies.vote_given(found.answers)),
+            look_again=WAITER_POLL_SECONDS,
+        )
+        self._expect(one)
+        if held.closing:
+            return self._opening(one, held, heard_at)
+        if held.holders:
+            return held
+        return Held((), None, self._soon())  # a split vote: several claims have some nodes each
+
+    def _opening(self, one: AcquireAttempt, held: Held, heard_at: float) -> Held:
+        """Schedule the retry for when a majority is open, according to all replies so far.
+
+        The first node may open a moment before the others. A claim that asks then gets only some of
+        the nodes, and waits for those that hang.
+        """
+        waiting = self._inbox.waiting(one.claim.id)
+        if waiting is None:
+            return held
+        [shut] = held.closing
+        waiting.opens_at = max(waiting.opens_at, heard_at + shut.remaining)
+        left = waiting.opens_at - self._clock.now()
+        return replace(held, retry_in=max(0.001, min(left, WAITER_POLL_SECONDS)))
+
+    def _expect(self, one: AcquireAttempt) -> None:
+        if one.claim.queues:
+            self._inbox.expect(one.claim, since=one.started)
+
+    def _soon(self) -> float:
+        return 0.001 + SPLIT_VOTE_PAUSE_SECONDS * self._clock.jitter()
+
+    async def _undo(self, one: AcquireAttempt, found: Round) -> None:
+        """Undo an attempt on every node that granted it, or has not replied."""
+        granted = {i for i, replies in found.answers.items() if replies[0][2]}
+        unanswered = {
+            i
+            for i, replies in enumerate(found.replies)
+            if found.asked[i] and (replies is None or isinstance(replies, LockError))
+        }
+        among = granted | unanswered
+        if not among:
+            return
+        question = self._questions.withdraw(
+            one.claim, attempt=one.number, tombstone=bool(unanswered)
+        )
+        await runtime.shield(
+            self._asking.ask(
+                [question],
+                decide=lambda told: told.is_heard(among),
+                timeout=one.timeout,
+                among=among,
+                matters_for=one.claim.ttl,
+            )
+        )

@@ -1,0 +1,188 @@
+"""Addresses of the nodes, and the Redlock options."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lockfast.backends.redis.address import (
+    DEFAULT_PORT,
+    Address,
+    address_of_client,
+    checked_options,
+    database_in,
+    endpoints_of,
+)
+from lockfast.core.descriptor import split
+from lockfast.core.quorum import majority, node_timeout
+from lockfast.errors import ConfigurationError
+from lockfast.options import checked_switch
+
+if TYPE_CHECKING:
+    from lockfast.model import Claim
+
+
+# Addresses, from a URL with all nodes or from clients that connect to one each. No I/O.
+
+
+def addresses_of_url(
+    url: str, *, where: str, nodes: object, options: Mapping[str, Any]
+) -> list[Address]:
+    """Return one address for each host; a node's options in `nodes` override the shared ones."""
+    parts = split(url)
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    user, _, password = credentials.partition(":")
+    login = {"username": unquote(user), "password": unquote(password)}
+    shared: dict[str, Any] = {key: value for key, value in login.items() if value}
+    shared |= checked_options(options, topology="single")
+    shared |= database_in(url, where=where)
+    found = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
+    if len(set(found)) < len(found):
+        raise ConfigurationError(f"{where} names a node twice")
+    own = _of_each(nodes, number=len(found))
+    addresses = []
+    for endpoint, besides in zip(found, own, strict=True):
+        settings = {**shared, **besides}
+        tls = bool(settings.pop("tls", parts.scheme == "redlocks"))
+        scheme = "rediss" if tls else "redis"
+        place = {"host": endpoint.host, "port": endpoint.port}
+        addresses.append(
+            Address(f"{scheme}://{endpoint}", "single", {**settings, **place}, tls, (endpoint,))
+        )
+    return addresses
+
+
+def _of_each(nodes: object, *, number: int) -> list[dict[str, Any]]:
+    """Return the options of each node."""
+    if nodes is None:
+        return [{}] * number
+    is_list = isinstance(nodes, Sequence) and not isinstance(nodes, str)
+    if not is_list or not all(isinstance(one, Mapping) for one in nodes):  # type: ignore[attr-defined]
+        raise ConfigurationError("nodes: a list of options for each node, in the URL's order")
+    found: list[dict[str, Any]] = [dict(one) for one in nodes]  # type: ignore[attr-defined]
+    if len(found) != number:
+        raise ConfigurationError(f"nodes: {len(found)} of them, and the URL has {number}")
+    for one in found:
+        foreign = set(one) - OF_ONE_NODE
+        if foreign:
+            raise ConfigurationError(
+                f"nodes: unknown option {', '.join(sorted(foreign))} of a node; accepted: "
+                + ", ".join(sorted(OF_ONE_NODE))
+            )
+    return found
+
+
+OF_ONE_NODE = frozenset(
+    {
+        "credential_provider",
+        "db",
+        "password",
+        "ssl_ca_certs",
+        "ssl_ca_path",
+        "ssl_certfile",
+        "ssl_check_hostname",
+        "ssl_keyfile",
+        "tls",
+        "username",
+    }
+)
+"""Options that can be set for each node, or for all of them."""
+
+
+def addresses_of_clients(clients: Sequence[object]) -> list[Address]:
+    """Return the address that each client connects to, from its settings."""
+    found = [address_of_client(one) for one in clients]
+    for one in found:
+        if one.topology != "single":
+            raise ConfigurationError(
+                f"{one.where} is a {one.topology}, and each node has to be a server of its own"
+            )
+    return found
+
+
+# The options of a client of several nodes, and which values are accepted.
+
+DEFAULT_MAX_TTL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RedlockOptions:
+    """Options that apply to all requests of a client."""
+
+    max_ttl: float = DEFAULT_MAX_TTL_SECONDS
+    node_timeout: float | None = None
+    min_validity: float = 0.0
+    durable: bool = False
+
+    def timeout_for(self, ttl: float) -> float:
+        """Return the timeout for one node."""
+        return node_timeout(ttl) if self.node_timeout is None else self.node_timeout
+
+    def check(self, claim: Claim) -> None:
+        """Refuse a claim that could outlast max_ttl, or could never be valid for min_validity."""
+        for option, seconds in (("ttl", claim.ttl), ("min_hold", claim.min_hold)):
+            if seconds > self.max_ttl:
+                raise ConfigurationError(
+                    f"{option}={seconds:g}: at most max_ttl={self.max_ttl:g} s is accepted here, "
+                    "since a node that was restarted counts again after that",
+                    name=claim.name,
+                )
+        if self.min_validity >= claim.ttl:
+            raise ConfigurationError(
+                f"min_validity={self.min_validity:g} is no less than ttl={claim.ttl:g}: no grant "
+                "could ever leave so much time",
+                name=claim.name,
+            )
+
+
+OWN_OPTIONS = frozenset(RedlockOptions.__dataclass_fields__)
+
+
+def own_options(given: Mapping[str, object]) -> tuple[RedlockOptions, dict[str, object]]:
+    """Return the Redlock options, and those for the connections."""
+    own = {name: value for name, value in given.items() if name in OWN_OPTIONS}
+    return _checked(**own), {name: given[name] for name in given if name not in OWN_OPTIONS}
+
+
+def _checked(
+    *,
+    max_ttl: object = DEFAULT_MAX_TTL_SECONDS,
+    node_timeout: object = None,
+    min_validity: object = 0.0,
+    durable: object = False,
+) -> RedlockOptions:
+    """Return the options, given as values or as text from a URL; raise if one is invalid."""
+    return RedlockOptions(
+        _seconds("max_ttl", max_ttl, least=0.05),
+        None if node_timeout is None else _seconds("node_timeout", node_timeout, least=0.001),
+        _seconds("min_validity", min_validity, least=0.0),
+        checked_switch("durable", durable),
+    )
+
+
+def _seconds(option: str, value: object, *, least: float) -> float:
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = math.nan
+    if not least <= found <= 7 * 24 * 3600:
+        raise ConfigurationError(f"{option}={value!r}: {least:g} s to a week is accepted")
+    return found
+
+
+def warn_of_number(nodes: int) -> None:
+    """Warn about a number of nodes that is even or too small."""
+    if nodes >= 3 and nodes % 2:  # noqa: PLR2004 - see the sentence
+        return
+    may_fail = nodes - majority(nodes)
+    better = max(3, nodes + 1 if nodes % 2 == 0 else nodes)
+    warnings.warn(
+        f"redlock:// with {nodes} node(s): {may_fail} of them may fail, and "
+        f"{better - majority(better)} of {better} could; give an odd number of at least 3",
+        UserWarning,
+        stacklevel=4,
+    )

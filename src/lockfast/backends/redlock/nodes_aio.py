@@ -1,0 +1,193 @@
+"""All nodes at once, for asyncio: one connection to each, and one future for a round."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from lockfast.backends.network.codec import UNREADABLE, misbehaved
+from lockfast.backends.redis import errors
+from lockfast.backends.redis.connection_aio import RedisConnection, RedisTransport
+from lockfast.backends.redis.resp import RespError
+from lockfast.backends.redlock.round import (
+    GRACE_SECONDS,
+    REPLY_TIMEOUT_SECONDS,
+    DroppedReply,
+    NodeReply,
+    Round,
+)
+from lockfast.errors import BackendUnavailable, LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Sequence
+
+    from lockfast.backends.redis.resp import Reply
+    from lockfast.backends.redlock.node import Node
+    from lockfast.backends.redlock.requests import NodeRequest
+    from lockfast.runtime.clock import Clock
+
+    Greeting = Generator[list[bytes], list[Reply], None]
+
+__all__ = ["NodeTransport", "Nodes"]
+
+
+class NodeTransport(RedisTransport):
+    """The transport to one node; a connection begins with a handshake."""
+
+    def __init__(
+        self,
+        *,
+        kind: type,
+        options: dict[str, Any],
+        clock: Clock,
+        where: str,
+        greet: Callable[[], Greeting],
+    ) -> None:
+        super().__init__(kind=kind, options=options, clock=clock, where=where)
+        self._greet = greet
+
+    @property
+    def link(self) -> RedisConnection | None:
+        """The connection, if there is one."""
+        link = self._link
+        return link if link is not None and link.is_open else None
+
+    async def _connect(self, deadline: float) -> RedisConnection:
+        link = await super()._connect(deadline)
+        try:
+            await self._exchange(link, deadline)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    async def greet(self, *, deadline: float) -> None:
+        """Connect, or repeat the handshake on an existing connection."""
+        link = self.link
+        if link is None:
+            await self._connected(deadline)
+        else:
+            await self._exchange(link, deadline)
+
+    async def _exchange(self, link: RedisConnection, deadline: float) -> None:
+        steps, moment = self._greet(), self._loop_time(deadline)
+        requests = next(steps)
+        try:
+            while True:
+                sent = [link.send(one, deadline=moment) for one in requests]
+                # Wait for all replies, because otherwise nothing would retrieve the error of a lost
+                # one.
+                replies = await asyncio.gather(*sent, return_exceptions=True)
+                for reply in replies:
+                    if isinstance(reply, BaseException):
+                        if isinstance(reply.__cause__, RespError):
+                            raise errors.not_redis(where=self.where) from reply
+                        raise errors.unreachable(reply, where=self.where) from reply
+                requests = steps.send(replies)
+        except StopIteration:
+            return
+        except LockError:
+            raise  # already an error of ours
+        except UNREADABLE as error:
+            link.close()
+            raise misbehaved("its greeting", where=self.where) from error
+
+
+class Nodes:
+    """The transports to all nodes."""
+
+    def __init__(self, nodes: Sequence[Node], wires: Sequence[NodeTransport], clock: Clock) -> None:
+        self.nodes = nodes
+        self.wires = wires
+        self._clock = clock
+
+    def is_ready(self, node: Node) -> bool:
+        """Whether the node can be asked."""
+        return node.scripts is not None and self.wires[node.number].link is not None
+
+    async def greet(self, node: Node, *, deadline: float) -> None:
+        """Connect to a node, and complete the handshake."""
+        await self.wires[node.number].greet(deadline=deadline)
+
+    async def ask(
+        self,
+        questions: Sequence[NodeRequest],
+        *,
+        decide: Callable[[Round], bool],
+        timeout: float,
+        patience: float = 0.0,
+        among: Collection[int] | None = None,
+        matters_for: float = 0.0,
+    ) -> Round:
+        """Ask all nodes, or those in `among`, at once; return when it is decided or the time is up.
+
+        A node that has not replied by the timeout is overdue. If `patience` is longer than the
+        timeout, the wait continues until then. `matters_for` is the time for which the request
+        matters; if it is given, a node that cannot receive the request now gets it later.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def tell() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        found = Round(self.nodes, decide, tell)
+        moment = loop.time() + max(REPLY_TIMEOUT_SECONDS, timeout, patience)
+        for node in self.nodes:
+            if among is None or node.number in among:
+                self._send(found, node, questions, moment, matters_for)
+        found.look()
+        if not found.is_decided:
+            timers = [loop.call_later(GRACE_SECONDS, found.hurry)]
+            if patience > timeout:
+                timers.append(loop.call_later(timeout, found.mark_overdue))
+            timers.append(loop.call_later(max(timeout, patience), found.end))
+            try:
+                await done
+            finally:
+                for timer in timers:
+                    timer.cancel()
+        return found.outcome()
+
+    def _send(
+        self,
+        found: Round,
+        node: Node,
+        questions: Sequence[NodeRequest],
+        moment: float,
+        matters_for: float,
+    ) -> None:
+        link, scripts = self.wires[node.number].link, node.scripts
+        if link is None or scripts is None:
+            error = node.trouble or BackendUnavailable(f"{node.where} is not connected")
+            found.replies[node.number] = error
+        elif not node.is_slow or link.owed <= (1 if matters_for else 0):
+            now = self._clock.now()
+            for deferred_request in node.deferred(now):
+                drop = DroppedReply(node, deferred_request)
+                link.send_for(drop, deferred_request.question.to(scripts), deadline=moment)
+            matters_until = now + matters_for if matters_for else 0.0
+            answer = NodeReply(found, node, questions, matters_until=matters_until)
+            found.asked[node.number], node.asked_at = True, now
+            found.asked_by[node.number] = scripts
+            for one in questions:
+                link.send_for(answer, one.to(scripts), deadline=moment)
+            return
+        if matters_for:
+            for one in questions:
+                node.defer(one, now=self._clock.now(), matters_for=matters_for)
+
+    def hang_up(self) -> None:
+        """Do nothing, because tasks that are connecting are cancelled, which threads cannot be."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for wire in self.wires:
+            await wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Abandon the parent's connections."""
+        for node, wire in zip(self.nodes, self.wires, strict=True):
+            wire.after_fork_in_child()
+            node.is_slow = False  # only the parent's connection could clear it

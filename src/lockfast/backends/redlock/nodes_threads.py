@@ -1,0 +1,419 @@
+"""All nodes at once, for threads: the caller takes a connection to each, and polls them.
+
+A call starts no thread, except to make several missing connections at once. A connection with an
+outstanding reply is put back all the same, and the next thread that takes it reads that reply
+first.
+"""
+
+from __future__ import annotations
+
+import socket
+import weakref
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lockfast.backends.network.codec import NEED_MORE, UNREADABLE, Misread, misbehaved
+from lockfast.backends.network.errors import unanswered
+from lockfast.backends.redis import errors
+from lockfast.backends.redis.connection_threads import RedisConnection, RedisTransport
+from lockfast.backends.redis.resp import Push, RespError
+from lockfast.backends.redlock.node import NodeMismatch
+from lockfast.backends.redlock.round import (
+    GRACE_SECONDS,
+    REPLY_TIMEOUT_SECONDS,
+    DroppedReply,
+    NodeReply,
+    Round,
+)
+from lockfast.errors import BackendMisbehaved, BackendUnavailable, LockError
+from lockfast.platforms import here
+from lockfast.runtime.threads import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Sequence
+
+    from lockfast.backends.redis.resp import Reply
+    from lockfast.backends.redlock.node import Node
+    from lockfast.backends.redlock.requests import NodeRequest
+    from lockfast.runtime.clock import Clock
+
+    Greeting = Generator[list[bytes], list[Reply], None]
+
+__all__ = ["NodeTransport", "Nodes"]
+
+IDLE_CONNECTIONS_MAX = 64
+"""Idle connections to a node that are kept for the next calls."""
+
+EXTRA_CONNECT_SECONDS = 0.25
+"""Timeout for another connection to a node that is known to be there, in seconds."""
+
+
+class NodeConnection:
+    """A connection to one node, and the recipients of its outstanding replies."""
+
+    __slots__ = ("__weakref__", "is_lost", "link", "node", "pending", "sent_at")
+
+    def __init__(self, link: RedisConnection, node: Node) -> None:
+        self.link: RedisConnection = link
+        self.node: Node = node
+        self.is_lost: bool = False
+        self.pending: deque[NodeReply | DroppedReply] = deque()
+        self.sent_at: float = 0.0
+        """When the first unanswered request was sent, or the last reply came."""
+
+    def send(
+        self, requests: Sequence[tuple[NodeReply | DroppedReply, bytes]], *, now: float
+    ) -> None:
+        """Send all requests, and remember the recipients of their replies."""
+        if not self.pending:
+            self.sent_at = now
+        self.pending.extend(one for one, _ in requests)
+        self.link.send(
+            b"".join([data for _, data in requests]), deadline=now + REPLY_TIMEOUT_SECONDS
+        )
+
+    def take_in(self, *, now: float) -> None:
+        """Pass the replies that have come to their recipients."""
+        self.link.take_in()
+        while (reply := self.link.buffered()) is not NEED_MORE:
+            if isinstance(reply, Push):
+                continue
+            if not self.pending:
+                raise RespError(repr(reply)[:40])
+            self.sent_at = now
+            self.pending.popleft().set_result(reply)
+
+    def lose(self, error: BaseException) -> None:
+        """Close the connection, and notify the recipients of outstanding replies."""
+        self.is_lost = True
+        self.link.close()
+        unknown = unanswered(error, where=self.node.where)
+        while self.pending:
+            self.pending.popleft().set_exception(unknown)
+
+
+class NodeTransport(RedisTransport):
+    """The transport to one node; a connection begins with a handshake."""
+
+    def __init__(
+        self,
+        *,
+        kind: type,
+        options: dict[str, Any],
+        clock: Clock,
+        where: str,
+        greet: Callable[[], Greeting],
+    ) -> None:
+        super().__init__(kind=kind, options=options, clock=clock, where=where)
+        self._greet = greet
+        self.lines: list[NodeConnection] = []
+        """Idle connections."""
+        self._all: weakref.WeakValueDictionary[int, NodeConnection] = weakref.WeakValueDictionary()
+        self._dialed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+    def _connect(self, deadline: float) -> RedisConnection:
+        link = super()._connect(deadline)
+        try:
+            self._exchange(link, deadline)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _register_dial(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
+        self._dialed[id(connection)] = connection
+
+    def hang_up(self) -> None:
+        """Interrupt connecting to a server that has accepted a connection and sends nothing."""
+        for one in self._dialed.valuerefs():
+            sock = getattr(one(), "_sock", None)
+            if sock is not None:
+                with suppress(OSError):  # it has already ended
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def know(self, line: NodeConnection) -> NodeConnection:
+        """Register a connection for as long as something refers to it."""
+        self._all[id(line)] = line
+        return line
+
+    def has_line(self) -> bool:
+        """Whether there is a connection, even if another thread is using it."""
+        known = [one() for one in self._all.valuerefs()]
+        return any(one is not None and not one.is_lost for one in known)
+
+    def connect(self, *, deadline: float) -> RedisConnection:
+        """Return a new connection."""
+        return self._connect(deadline)
+
+    def _exchange(self, link: RedisConnection, deadline: float) -> None:
+        steps = self._greet()
+        requests = next(steps)
+        try:
+            while True:
+                link.send(b"".join(requests), deadline=deadline)
+                requests = steps.send([link.receive(deadline=deadline) for _ in requests])
+        except StopIteration:
+            return
+        except OSError as error:
+            raise errors.unreachable(error, where=self.where) from error
+        except RespError as error:
+            raise errors.not_redis(where=self.where) from error
+        except LockError:
+            raise  # already an error of ours
+        except UNREADABLE as error:
+            raise misbehaved("its greeting", where=self.where) from error
+
+    def close(self) -> None:
+        """Close idle connections now, and those in use when their calls end."""
+        super().close()
+        while self.lines:
+            self.lines.pop().lose(ConnectionError("closed"))
+
+    def after_fork_in_child(self) -> None:
+        """Close our copies of the parent's connections, which does not affect the parent."""
+        super().after_fork_in_child()
+        self._dialed = weakref.WeakValueDictionary()  # `hang_up` would end the parent's
+        self._all = weakref.WeakValueDictionary()
+        lines, self.lines = self.lines, []
+        for line in lines:
+            line.link.close()
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever all existing connections are closed."""
+        return self._idle.generation
+
+
+class Nodes:
+    """The transports to all nodes."""
+
+    def __init__(self, nodes: Sequence[Node], wires: Sequence[NodeTransport], clock: Clock) -> None:
+        self.nodes = nodes
+        self.wires = wires
+        self._clock = clock
+
+    def is_ready(self, node: Node) -> bool:
+        """Whether the node can be asked."""
+        return node.scripts is not None and node.trouble is None
+
+    def greet(self, node: Node, *, deadline: float) -> None:
+        """Connect to a node, and complete the handshake."""
+        wire = self.wires[node.number]
+        line = wire.know(NodeConnection(wire.connect(deadline=deadline), node))
+        self._give_back(node, line)
+
+    def ask(
+        self,
+        questions: Sequence[NodeRequest],
+        *,
+        decide: Callable[[Round], bool],
+        timeout: float,
+        patience: float = 0.0,
+        among: Collection[int] | None = None,
+        matters_for: float = 0.0,
+    ) -> Round:
+        """Ask all nodes, or those in `among`, at once; return when it is decided or the time is up.
+
+        A node that has not replied by the timeout is overdue. If `patience` is longer than the
+        timeout, the wait continues until then. `matters_for` is the time for which the request
+        matters; if it is given, a node that cannot receive the request now gets it later.
+        """
+        found = Round(self.nodes, decide)
+        lines: dict[int, NodeConnection] = {}
+        try:
+            asked = [one for one in self.nodes if among is None or one.number in among]
+            self._take(found, asked, lines, timeout)
+            for node in asked:
+                self._send(found, node, questions, lines.get(node.number), matters_for)
+            found.look()
+            self._listen(found, lines, timeout, patience)
+        except BaseException:
+            # After an interrupt, it is unknown what was sent, or read in part.
+            for line in lines.values():
+                line.lose(ConnectionError("interrupted"))
+            raise
+        for line in lines.values():
+            self._give_back(line.node, line)
+        return found.outcome()
+
+    def _send(
+        self,
+        found: Round,
+        node: Node,
+        questions: Sequence[NodeRequest],
+        line: NodeConnection | None,
+        matters_for: float,
+    ) -> None:
+        now, scripts = self._clock.now(), node.scripts
+        is_unknown = line is None and found.replies[node.number] is None
+        if is_unknown and (node.trouble is not None or scripts is None):
+            trouble = node.trouble or BackendUnavailable(f"{node.where} is not connected")
+            found.replies[node.number] = trouble
+        most = 1 if matters_for else 0
+        if line is None or scripts is None or (node.is_slow and len(line.pending) > most):
+            if matters_for:
+                for one in questions:
+                    node.defer(one, now=now, matters_for=matters_for)
+            return
+        matters_until = now + matters_for if matters_for else 0.0
+        answer = NodeReply(found, node, questions, matters_until=matters_until)
+        sent: list[tuple[NodeReply | DroppedReply, bytes]] = []
+        if node.has_deferred:
+            sent += [
+                (DroppedReply(node, one), one.question.to(scripts)) for one in node.deferred(now)
+            ]
+        sent += [(answer, one.to(scripts)) for one in questions]
+        found.asked[node.number], node.asked_at = True, now
+        found.asked_by[node.number] = scripts
+        try:
+            line.send(sent, now=now)
+        except OSError as error:
+            self._lost(node, line, error)
+
+    def _take(
+        self, found: Round, asked: Sequence[Node], lines: dict[int, NodeConnection], timeout: float
+    ) -> None:
+        """Find a connection to each node, except where none is quickly available."""
+        for node in asked:
+            line = self._kept(node, timeout)
+            if line is not None:
+                lines[node.number] = line
+            elif node.is_slow and node.trouble is None and not self.wires[node.number].has_line():
+                # No connection is left that could show that the node is back, so it needs a new
+                # handshake.
+                node.trouble = BackendUnavailable(f"{node.where} is not connected")
+        missing = [one for one in asked if one.number not in lines and _is_there(one)]
+        if missing:
+            # Other threads use the existing connections. Make the missing ones all at once, because
+            # one that hangs would delay the rest.
+            deadline = self._clock.now() + max(EXTRA_CONNECT_SECONDS, timeout)
+            gather([partial(self._connect, found, one, lines, deadline) for one in missing])
+
+    def _kept(self, node: Node, timeout: float) -> NodeConnection | None:
+        """Return an idle connection, if there is a sound one."""
+        wire, now = self.wires[node.number], self._clock.now()
+        while node.trouble is None:
+            try:
+                line = wire.lines.pop()
+            except IndexError:
+                break
+            if line.link.generation == wire.generation and self._is_sound(node, line, timeout, now):
+                return line
+        return None
+
+    def _connect(
+        self, found: Round, node: Node, lines: dict[int, NodeConnection], deadline: float
+    ) -> None:
+        wire = self.wires[node.number]
+        try:
+            lines[node.number] = wire.know(NodeConnection(wire.connect(deadline=deadline), node))
+        except LockError as error:
+            found.replies[node.number] = error
+            # A failure to make one more connection says nothing about the existing ones. A thread
+            # that has one must not lose the node, and idle ones must not go unused because no more
+            # can be made.
+            if isinstance(error, NodeMismatch) or not wire.has_line():
+                node.trouble = error
+
+    def _is_sound(self, node: Node, line: NodeConnection, timeout: float, now: float) -> bool:
+        """Whether the connection can be used; passes on any outstanding replies that have come."""
+        if not line.pending:
+            if line.link.is_sound(now):
+                return True
+            line.lose(ConnectionError("closed"))
+            return False
+        try:
+            line.take_in(now=now)
+        except (OSError, RespError) as error:
+            self._lost(node, line, error)
+            return False
+        if not line.pending:
+            return True
+        waited = now - line.sent_at
+        if waited > max(REPLY_TIMEOUT_SECONDS, timeout):
+            self._lost(node, line, TimeoutError("no answer in time"))
+            return False
+        if waited > timeout:
+            node.is_slow = True
+        return True
+
+    def _lost(self, node: Node, line: NodeConnection, error: Exception) -> None:
+        line.lose(error)
+        if isinstance(error, Misread):
+            node.trouble = BackendMisbehaved(str(error))
+        else:
+            node.trouble = errors.unreachable(error, where=node.where, has_answered=True)
+
+    def _listen(
+        self, found: Round, lines: dict[int, NodeConnection], timeout: float, patience: float
+    ) -> None:
+        """Read replies until the round is decided, or the time is up."""
+        started = self._clock.now()
+        deadline = started + max(timeout, patience)
+        marks = sorted(
+            [(started + GRACE_SECONDS, found.hurry), (started + timeout, found.mark_overdue)],
+            key=_when,
+        )
+        poll = here.Poll()
+        listening = {}
+        for line in lines.values():
+            if line.pending and not line.is_lost:
+                listening[line.link.fileno()] = line
+                poll.register(line.link, here.READ)
+        while not found.is_decided:
+            now = self._clock.now()
+            # After the deadline, read once more what has come, because our process may have been
+            # suspended, and not the nodes. Read only once, because a node that keeps sending always
+            # has something to read.
+            is_last = now >= deadline
+            until = min(deadline, marks[0][0]) if marks else deadline
+            ready = poll.poll(max(0.0, until - now) * 1000)
+            now = self._clock.now()
+            for number, _ in ready:
+                line = listening[number]
+                try:
+                    line.take_in(now=now)
+                except (OSError, RespError) as error:
+                    poll.unregister(number)
+                    self._lost(line.node, line, error)
+            while marks and now >= marks[0][0]:
+                marks.pop(0)[1]()
+            if is_last:
+                found.end()
+
+    def _give_back(self, node: Node, line: NodeConnection) -> None:
+        wire = self.wires[node.number]
+        line.link.used_at = self._clock.now()
+        if line.is_lost:
+            return
+        if len(wire.lines) < IDLE_CONNECTIONS_MAX and line.link.generation == wire.generation:
+            wire.lines.append(line)
+        else:
+            line.lose(ConnectionError("closed"))
+
+    def hang_up(self) -> None:
+        """Interrupt threads that are connecting, because they are about to be joined."""
+        for wire in self.wires:
+            wire.hang_up()
+
+    def close(self) -> None:
+        """Close idle connections now, and those in use when their calls end."""
+        for wire in self.wires:
+            wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Abandon the parent's connections."""
+        for node, wire in zip(self.nodes, self.wires, strict=True):
+            wire.after_fork_in_child()
+            node.is_slow = False  # only the parent's connection could clear it
+
+
+def _is_there(node: Node) -> bool:
+    """Whether one more connection to the node should not take long."""
+    return node.trouble is None and node.scripts is not None and not node.is_slow
+
+
+def _when(mark: tuple[float, Callable[[], None]]) -> float:
+    return mark[0]

@@ -1,0 +1,119 @@
+"""From when a session's timeout counts; pure.
+
+A reply to a keep-alive shows that a server received it. Whether that server may still speak for the
+store is another matter: a deposed leader that does not know it yet keeps answering for seconds,
+while its successor ends the session and admits the next claim. So a reply proves something only if
+a quorum has confirmed it.
+
+In one kind of store the leader itself receives the keep-alive, and the quorum is asked after its
+reply. Such a keep-alive proves itself, from when it was sent. In the other kind a member receives
+the keep-alive and reports it to the leader with a delay, and the quorum confirms only that the
+leader was the leader when it was asked. That proves the newest contact that the leader must have
+known of by then.
+
+In such a store there are three kinds of reply, and none of them is enough without the others.
+
+*Any* reply shows that the member we are connected to has received our request. A fraction of the
+timeout later the leader knows of it, if that member still follows the leader.
+
+A *handshake* on a new connection comes from the leader itself: it was asked whether the session is
+alive, and counts the timeout from there.
+
+A *transaction* can be answered only by the true leader, since a majority has to confirm it. Members
+close their connections when they change their leader, so a transaction confirms every earlier
+contact on the same connection, and any contact before that is older than the connection's
+handshake. If another leader follows, it gives every session its full timeout again.
+
+A client that only waits may rely on the replies without a transaction.
+
+Opening the session proves itself, from before the request was sent, because it is a transaction.
+"""
+
+from __future__ import annotations
+
+LEADER_INFORMED_FRACTION = 0.3
+"""Fraction of the timeout after which the leader knows of a reply. A ZooKeeper member reports to
+the leader every half tick, and a session lasts at least two ticks."""
+
+KEEPALIVE_FRACTION = 0.31
+"""Fraction of the timeout between a reply and the next keep-alive. It is late enough for the next
+one to confirm the previous one, however slow the reply was, and makes about three keep-alives
+per timeout."""
+
+CONTACT_SPACING_FRACTION = 0.05
+"""Minimum distance between remembered replies to other requests, as a fraction of the timeout."""
+
+
+class SessionProof:
+    """The answered contacts, and from when the session's timeout counts.
+
+    `counted_from` is for leases, because a majority has confirmed it. `contact_from` is confirmed
+    by a single member only, which is good enough for waiting.
+    """
+
+    __slots__ = ("_contacts", "_ttl", "contact_from", "counted_from", "last_confirmed", "next_due")
+
+    def __init__(self, *, opened_at: float, ttl: float) -> None:
+        self.counted_from: float = opened_at
+        self.contact_from: float = opened_at
+        self.last_confirmed: float = opened_at
+        self.next_due: float = opened_at + KEEPALIVE_FRACTION * ttl
+        """When the next keep-alive should be sent; an earlier one would confirm nothing more."""
+        self._ttl = ttl
+        self._contacts: list[tuple[float, float]] = [(opened_at, opened_at)]
+        """When each contact was sent, and by when the leader knows of the contact."""
+
+    def greeted(self, *, sent_at: float, now: float) -> None:
+        """Record the handshake of a new connection; it counts once a transaction follows it."""
+        self.contact_from = max(self.contact_from, sent_at)
+        self._contacts.append((sent_at, now))
+
+    def keepalive_answered(
+        self, *, sent_at: float, now: float, is_confirmed: bool, proves_itself: bool = False
+    ) -> None:
+        """Record an answered keep-alive; `is_confirmed` if a quorum confirmed the session.
+
+        A keep-alive that proves itself counts from when it was sent, if it was confirmed.
+        """
+        if is_confirmed and proves_itself:
+            self.counted_from = max(self.counted_from, sent_at)
+            self.contact_from = max(self.contact_from, sent_at)
+            self.last_confirmed = max(self.last_confirmed, sent_at)
+        else:
+            self._answered(sent_at, is_confirmed=is_confirmed)
+            self._contacts.append((sent_at, now + LEADER_INFORMED_FRACTION * self._ttl))
+        # An early keep-alive confirms an older contact than the scheduled one would, so it must not
+        # postpone the scheduled one.
+        if sent_at >= self.next_due:
+            self.next_due = now + KEEPALIVE_FRACTION * self._ttl
+
+    def confirmed(self, *, sent_at: float, now: float) -> None:
+        """Record any other transaction of the session."""
+        self._answered(sent_at, is_confirmed=True)
+        if sent_at >= self._contacts[-1][0] + CONTACT_SPACING_FRACTION * self._ttl:
+            self._contacts.append((sent_at, now + LEADER_INFORMED_FRACTION * self._ttl))
+
+    def is_stale(self, now: float) -> bool:
+        """Whether the leader knows by now of a newer contact, which only has to be confirmed.
+
+        A lease granted without that confirmation would have too little time left when the next
+        keep-alive is due.
+        """
+        return (
+            now - self.counted_from >= (LEADER_INFORMED_FRACTION + KEEPALIVE_FRACTION) * self._ttl
+        )
+
+    def is_due(self, now: float) -> bool:
+        """Whether a keep-alive is due, or the proof is too old for a new lease."""
+        return now >= self.next_due or self.is_stale(now)
+
+    def _answered(self, sent_at: float, *, is_confirmed: bool) -> None:
+        known = [one for one in self._contacts if one[1] <= sent_at]
+        if known:
+            newest = max(known)
+            self.contact_from = max(self.contact_from, newest[0])
+            if is_confirmed:
+                self.counted_from = max(self.counted_from, newest[0])
+            self._contacts = [newest, *[one for one in self._contacts if one[1] > sent_at]]
+        if is_confirmed:
+            self.last_confirmed = max(self.last_confirmed, sent_at)

@@ -1,0 +1,415 @@
+"""Connections borrowed from the application."""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from lockfast.errors import BackendUnavailable, ConfigurationError, LockError
+from lockfast.runtime import aio as runtime
+from lockfast.runtime import fork
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from lockfast.backends.sql._async.sources import AsyncSource, BorrowedFrom
+    from lockfast.backends.sql.steps import Query, Rows
+    from lockfast.runtime.clock import Clock
+
+# Connections that the application lends, each for one request, and always given back.
+#
+# The caller itself never calls a foreign pool, because the pool's timeouts are not ours, and a
+# cancellation or an interrupt in the middle of a call could lose a connection for good. So each
+# borrowed connection has a returner, which is a task or a thread. The returner takes the
+# connection, waits until it is no longer needed, has its state restored, and gives it back.
+
+CLOSE_WITHIN_SECONDS = 5.0
+"""How long closing waits for connections that are being given back, in seconds."""
+
+DECIDE_WITHIN_SECONDS = 1.0
+"""How long closing waits for connections still being taken, which nobody needs any more."""
+
+RETURN_POLL_SECONDS = 0.5
+"""Poll interval of a returner, in seconds. By polling it notices that a connection is no longer
+needed, even if an interrupt kept that from being signalled."""
+
+_DRIVERS = ("psycopg", "pymysql", "asyncmy")
+
+
+class AsyncBorrower:
+    """Borrows connections from one source; a transport uses it in place of a server address."""
+
+    def __init__(self, source: AsyncSource, *, where: str, clock: Clock) -> None:
+        self.where = where
+        self.room = source.room
+        self.is_ours = source.is_ours
+        self.has_others = source.has_others
+        self._source = source
+        self._clock = clock
+        self._process = os.getpid()
+        self._state = runtime.StateLock()
+        self._returners: set[AsyncReturner] = set()
+
+    def lend(self, *, deadline: float) -> AsyncBorrowed:
+        """Return a borrowed connection that is still being taken."""
+        if os.getpid() != self._process and self._source.is_inherited():
+            raise ConfigurationError(
+                f"{self.where}: its connections were made before this process was forked, and "
+                "belong to the parent; make what you give to the locks anew in the child (for an "
+                "engine of SQLAlchemy's call its dispose(close=False))"
+            )
+        patience = deadline - self._clock.now()
+        if patience <= 0:
+            raise self._lacking()
+        returner = AsyncReturner(self._source, patience, self._forget)
+        borrowed = AsyncBorrowed(
+            returner, self
+        )  # created first, because its `__del__` cleans up after an interrupt
+        with self._state:
+            self._returners.add(returner)
+        try:
+            returner.task = runtime.spawn(returner.keep, name="lockfast-loan")
+        except RuntimeError as error:
+            self._forget(returner)
+            raise BackendUnavailable(f"{self.where}: no thread is to be had: {error}") from error
+        return borrowed
+
+    async def connection_of(self, returner: AsyncReturner, *, deadline: float) -> Any:  # noqa: ANN401 - a driver's
+        """Return the driver's connection, or raise the driver's error or one of ours."""
+        await runtime.wait_for(returner.is_decided, deadline=deadline, clock=self._clock)
+        lent, error = returner.lent, returner.error
+        if lent is not None:
+            returner.is_used = True
+            return lent.connection
+        if error is None:
+            raise self._lacking()
+        error = getattr(error, "orig", None) or error  # SQLAlchemy wraps the driver's error
+        of_driver = type(error).__module__.partition(".")[0] in _DRIVERS
+        if of_driver or isinstance(error, OSError | LockError):
+            raise error
+        if isinstance(error, RuntimeError) and "loop" in str(error):
+            raise ConfigurationError(
+                f"{self.where}: what was given to the locks belongs to another event loop; make "
+                "one in the loop that uses the locks"
+            ) from error
+        said = str(error) or type(error).__name__
+        raise BackendUnavailable(
+            f"{self.where}: no connection was lent ({said}); {self._source.why_none()}"
+        ) from error
+
+    def refuse_dead(self) -> None:
+        """Raise if the source can offer no other connection than the dead one."""
+        if not self.has_others:
+            raise BackendUnavailable(
+                f"{self.where}: your connection is closed; give one that is open, or a pool, which "
+                "replaces those that break"
+            )
+
+    def _lacking(self) -> BackendUnavailable:
+        return BackendUnavailable(
+            f"{self.where}: no connection was free in time; {self._source.why_none()}"
+        )
+
+    def _forget(self, returner: AsyncReturner) -> None:
+        with self._state:
+            self._returners.discard(returner)
+
+    async def close(self) -> None:
+        """Wait a limited time until all borrowed connections are back and none is being taken."""
+        with self._state:
+            keepers = list(self._returners)
+        for one in keepers:
+            if not one.has_begun and one.task is None and one.is_over.is_set():
+                continue  # an interrupt struck before the returner could start, so it never will
+            patience = CLOSE_WITHIN_SECONDS
+            if not one.is_decided.is_set() and one.task is not None:
+                # A thread that waits in a foreign pool cannot be ended. It gives back any
+                # connection that it still gets, since nobody needs it any more.
+                one.task.cancel()
+                patience = DECIDE_WITHIN_SECONDS
+            deadline = self._clock.now() + patience
+            await runtime.wait_for(one.has_ended, deadline=deadline, clock=self._clock)
+
+    def after_fork_in_child(self) -> None:
+        """Start without any of the parent's returners."""
+        self._state = runtime.StateLock()
+        self._returners = set()
+
+
+class AsyncBorrowed:
+    """One borrowed connection.
+
+    If this object is lost after the connection was used, the connection goes back as broken.
+    """
+
+    _returner: AsyncReturner | None = None
+
+    def __init__(self, returner: AsyncReturner, borrower: AsyncBorrower) -> None:
+        self._returner = returner
+        self._borrower = borrower
+
+    async def connection(self, *, deadline: float) -> Any:  # noqa: ANN401 - a driver's
+        """Return the driver's connection, or raise the driver's error or one of ours."""
+        returner = self._returner
+        if returner is None:
+            raise BackendUnavailable(f"{self._borrower.where}: it was given back before it came")
+        return await self._borrower.connection_of(returner, deadline=deadline)
+
+    def abort_with(self, cut: Callable[[], None]) -> None:
+        """Set the method that ends the use of the connection if the returner has to stop first.
+
+        Only a weak reference to the method is kept.
+        """
+        if self._returner is not None:
+            self._returner.cut = weakref.WeakMethod(cut)
+
+    def give_back(self, settle: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Give the connection back, now or as soon as it has been taken.
+
+        `settle` restores the state of the connection, and returns whether it may be used again.
+        """
+        returner = self._returner
+        if returner is not None:
+            returner.settle = settle
+            returner.is_over.set()
+            # done last, so that `__del__` can still give it back after an interrupt
+            self._returner = None
+
+    def forget(self) -> None:
+        """Forget the connection in a forked child, because it belongs to the parent."""
+        self._returner = None
+
+    def __del__(self) -> None:
+        # This has an effect only if an interrupt took the connection from its owner before it was
+        # given back.
+        self.give_back()
+
+
+class AsyncReturner:
+    """Takes a connection from the source, and gives it back."""
+
+    def __init__(
+        self, source: AsyncSource, patience: float, forget: Callable[[AsyncReturner], None]
+    ) -> None:
+        self.lent: BorrowedFrom | None = None
+        self.error: Exception | None = None
+        self.is_used = False
+        self.has_begun = False
+        self.settle: Callable[[], Awaitable[bool]] | None = None
+        self.cut: weakref.WeakMethod[Callable[[], None]] | None = None
+        self.is_decided = runtime.WakeEvent()
+        self.is_over = runtime.WakeEvent()
+        self.has_ended = runtime.WakeEvent()
+        self.task: runtime.Task | None = None
+        self._source = source
+        self._patience = patience
+        self._forget = forget
+
+    async def keep(self) -> None:
+        """Take a connection, wait until it is no longer needed, and give it back.
+
+        Raises no errors, since nobody would see them.
+        """
+        self.has_begun = True
+        try:
+            try:
+                self.lent = await self._source.take(self._patience)
+            except Exception as error:  # noqa: BLE001 - foreign code; its caller gets it
+                self.error = error
+            finally:
+                self.is_decided.set()
+            if self.lent is not None:
+                await self._keep(self.lent)
+        finally:
+            self._forget(self)
+            self.has_ended.set()
+
+    async def _keep(self, lent: BorrowedFrom) -> None:
+        is_whole = False
+        try:
+            while not self.is_over.is_set():
+                await self.is_over.wait(RETURN_POLL_SECONDS)
+            # A connection that was not used is unchanged.
+            is_whole = not self.is_used if self.settle is None else await self.settle()
+        except Exception as error:  # noqa: BLE001 - it is given back all the same
+            _log.debug("a connection that was lent is not whole: %r", error)
+        finally:
+            # If a program cancels all tasks, the request that uses the connection may not have
+            # noticed yet, so its use has to be ended first.
+            cut = None if self.cut is None or self.is_over.is_set() else self.cut()
+            if cut is not None:
+                cut()
+            self.settle = None
+            await self._give_back(lent, is_whole=is_whole)
+
+    async def _give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
+        try:
+            await self._source.give_back(lent, is_whole=is_whole)
+        except Exception as error:  # noqa: BLE001 - foreign code
+            _log.warning("a connection could not be given back: %r", error)
+
+
+_log = logging.getLogger("lockfast")
+
+# Makes a store's connection a borrowed one, which is taken from the application and given back as
+# it was.
+
+SETTLE_WITHIN_SECONDS = 2.0
+"""Timeout for restoring a connection's state, in seconds; after that it goes back closed."""
+
+
+class AsyncBorrowedConnection:
+    """A borrowed connection; this class must precede the store's own class among the bases.
+
+    A connection that a factory made is ours, so it is kept like one that we opened, and closed at
+    the end.
+    """
+
+    _clock: Clock
+    _connection: Any
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        super().__init__(clock=clock, where=where)  # type: ignore[call-arg]
+        self.is_borrowed = True
+        self._borrowed: AsyncBorrowed | None = None
+        self._is_broken = False
+        self._is_asking = False
+
+    # -- what a store defines ----------------------------------------------------------
+
+    def _accept(self, given: Any) -> bool:  # noqa: ANN401 - a driver's connection
+        """Take over the connection; return false if it is dead, and raise if it is unsuitable."""
+        raise NotImplementedError
+
+    async def _prepare(self, *, deadline: float) -> None:
+        """Save the state that has to be restored at the end, if any."""
+
+    def _restore_queries(self) -> Sequence[Query]:
+        """Return the queries that restore the connection's state."""
+        raise NotImplementedError
+
+    # -- taking ------------------------------------------------------------------------
+
+    async def connect(self, address: AsyncBorrower, *, deadline: float) -> None:
+        """Take a connection that is alive, or raise the driver's error or one of ours."""
+        self.is_borrowed = not address.is_ours
+        while True:
+            borrowed = self._borrowed = address.lend(deadline=deadline)
+            given = await borrowed.connection(deadline=deadline)
+            try:
+                is_alive = self._accept(given)
+            except Exception:
+                self._borrowed = None
+                borrowed.give_back(_untouched)
+                raise
+            if is_alive:
+                break
+            self._borrowed = None
+            # If the source has no other connection, leave the dead one as it is, for the
+            # application to find.
+            borrowed.give_back(_dead if address.has_others else _untouched)
+            address.refuse_dead()
+        borrowed.abort_with(self._disconnect)
+        await self._prepare(deadline=deadline)
+
+    async def exchange(self, requests: Sequence[Query], *, deadline: float) -> list[Rows]:
+        """Return the rows of each query.
+
+        A cancellation takes effect only after the reply, so that the connection stays usable.
+        """
+        return await runtime.shield(self._ask(requests, deadline=deadline))
+
+    async def _ask(self, requests: Sequence[Query], *, deadline: float) -> list[Rows]:
+        answers: list[Rows]
+        self._is_asking = True
+        try:
+            answers = await super().exchange(requests, deadline=deadline)  # type: ignore[misc]
+        except Exception:
+            self._is_asking = False  # the connection is closed, or as usable as before
+            raise
+        self._is_asking = False
+        return answers
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is usable, as far as this side knows."""
+        return self._borrowed is not None and self._is_there
+
+    @property
+    def _is_there(self) -> bool:
+        return bool(super().is_open)  # type: ignore[misc]
+
+    # -- giving back -------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the connection back; its returner first restores the state in which it was taken."""
+        borrowed, self._borrowed = self._borrowed, None
+        if borrowed is not None:
+            borrowed.give_back(self._settle)
+
+    def _disconnect(self) -> None:
+        self._is_broken = True
+        super()._disconnect()  # type: ignore[misc]
+
+    async def _settle(self) -> bool:
+        """Restore the connection's state; false if it had to be closed instead."""
+        if self._is_there and (self._is_asking or not self.is_borrowed):
+            # Close the connection if it is our own, or if a request on it was interrupted twice. In
+            # the second case the next reader would get the reply to another request.
+            self._disconnect()
+        if self._is_there:
+            try:
+                if restoring := self._restore_queries():
+                    await self._ask(restoring, deadline=self._clock.now() + SETTLE_WITHIN_SECONDS)
+                self._let_go()  # type: ignore[attr-defined]
+            except Exception:
+                # A request was interrupted in the middle, or the server does not answer.
+                self._disconnect()
+                raise
+        return not self._is_broken
+
+    def abandon_in_child(self) -> None:
+        """Abandon the parent's connection in a forked child, without sending anything on it."""
+        borrowed, self._borrowed = self._borrowed, None
+        if borrowed is not None:
+            borrowed.forget()
+            fork.abandon((borrowed, self._connection))
+        if self.is_borrowed:
+            self._connection = None  # the socket belongs to the application
+        else:
+            super().abandon_in_child()  # type: ignore[misc]
+
+
+async def _untouched() -> bool:
+    return True
+
+
+async def _dead() -> bool:
+    return False
+
+
+# Makes a store's transport use connections that the application lends.
+
+
+class AsyncBorrowedTransport:
+    """A transport over borrowed connections; must precede the store's own class among the bases."""
+
+    def __init__(self, borrower: AsyncBorrower, *, clock: Clock, most: int) -> None:
+        if borrower.room is not None:
+            # Leave one connection for listening, or for the application.
+            most = max(1, min(most, borrower.room - 1))
+        super().__init__(borrower, clock=clock, most=most)  # type: ignore[call-arg]
+        self.room = borrower.room
+        self._borrower = borrower
+
+    async def close(self) -> None:
+        """Close the transport, and wait a limited time until all borrowed connections are back."""
+        await super().close()  # type: ignore[misc]
+        await self._borrower.close()
+
+    def after_fork_in_child(self) -> None:
+        """Start without any of the parent's connections."""
+        self._borrower.after_fork_in_child()
+        super().after_fork_in_child()  # type: ignore[misc]

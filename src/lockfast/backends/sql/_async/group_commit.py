@@ -1,0 +1,212 @@
+"""Requests that share one commit."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lockfast.backends.sql._async.batch_queue import AsyncBatchQueue
+from lockfast.backends.sql.batch import Operation, OperationKind
+from lockfast.backends.sql.door_rows import Outcome, Passage
+from lockfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockfast.backends.sql._async.transport import AsyncSqlTransport
+    from lockfast.backends.sql.dialect import StoreStatements
+    from lockfast.backends.sql.turns import Turn
+    from lockfast.model import Claim
+    from lockfast.runtime.clock import Clock
+
+# Requests that would wait for each other go together, in one round trip and one commit.
+#
+# The commit is the expensive part of a request, and a shared commit costs hardly more. So a request
+# that comes while enough batches are under way is queued. When one of those batches returns, one of
+# the queued requests becomes the carrier, which sends the others along with it in the next batch. A
+# request that comes while nothing is under way is sent at once, as a plain statement, by the
+# caller's own task or thread.
+
+BATCHES_IN_FLIGHT = 2
+"""Maximum number of batches under way at once. The other connections are left for transactions that
+go through a door."""
+
+BATCH_LATE_SECONDS = 0.05
+"""Time after which a batch under way no longer counts towards that maximum, in seconds. It may be
+waiting for a row that another client has locked, and other requests need not wait with it."""
+
+
+class AsyncGroupCommit(AsyncBatchQueue[Operation, int | None]):
+    """One client's uncontended requests, each in one round trip that does not read the line.
+
+    The answer to each operation is its token if it was done, None if it was not.
+    """
+
+    def __init__(
+        self, wire: AsyncSqlTransport[Any], statements: StoreStatements, *, clock: Clock
+    ) -> None:
+        super().__init__(where=wire.where, clock=clock)
+        self._wire = wire
+        self._statements = statements
+
+    @property
+    def _most(self) -> int:
+        return BATCHES_IN_FLIGHT
+
+    @property
+    def _stale_after(self) -> float:
+        return BATCH_LATE_SECONDS
+
+    @property
+    def _patience(self) -> float | None:
+        return self._wire.request_timeout
+
+    # -- the operations ----------------------------------------------------------------
+
+    async def take(
+        self, claim: Claim, *, deadline: float, is_known: bool = True, turn: Turn | None = None
+    ) -> int | None:
+        """Return the token, None if the claim has to go through the door.
+
+        The result is also None if the claim is sent outside of a batch with `is_known`, although
+        the server has no row for its name.
+
+        Like the other operations here, this one raises BackendUnavailable if nothing was done, and
+        OutcomeUnknown if something may have been done.
+        """
+        [token] = await self._do([Operation(OperationKind.TAKE, claim, is_known)], deadline, turn)
+        return token
+
+    async def give_back(self, claim: Claim, *, deadline: float) -> bool:
+        """Return whether the hold was ended; if not, the release has to go through the door."""
+        [token] = await self._do([Operation(OperationKind.RELEASE, claim)], deadline)
+        return token is not None
+
+    async def renew(self, claims: Sequence[Claim], *, deadline: float) -> list[bool]:
+        """Return whether each claim was renewed; if not, it has to go through its door."""
+        if not claims:
+            return []
+        # Of several claims at one name, at most one is in the name's own row, and we do not know
+        # which.
+        first = {claim.name: claim for claim in reversed(claims)}
+        operations = [Operation(OperationKind.RENEW, claim) for claim in first.values()]
+        tokens = await self._do(operations, deadline)
+        done = {
+            operation.claim.id for operation, token in zip(operations, tokens, strict=True) if token
+        }
+        return [claim.id in done for claim in claims]
+
+    # -- how they are sent -------------------------------------------------------------
+
+    async def _do_one(
+        self, operations: Sequence[Operation], deadline: float, turn: Turn
+    ) -> list[int | None]:
+        [(what, claim, is_known), *others] = operations
+        if others or what is OperationKind.RENEW:
+            return await self._do_batch(operations, deadline, turn)
+        if what is OperationKind.RELEASE:
+            request = self._statements.release(claim)
+        elif is_known:
+            request = self._statements.take(claim)
+        else:
+            request = self._statements.take_new(claim)
+        rows = await self._wire.ask(request, deadline=deadline, turn=turn)
+        return [self._statements.token_in(rows)]
+
+    async def _do_batch(
+        self, operations: Sequence[Operation], deadline: float, turn: Turn
+    ) -> list[int | None]:
+        requests = self._statements.together(operations)
+        answers = await self._wire.send_all(requests, deadline=deadline, turn=turn)
+        return self._statements.done(operations, answers)
+
+
+# Claims of one client that come to one door at the same time go through it together.
+#
+# Going through a door locks its name until the commit. Claims that went one by one would take one
+# transaction each, with every connection of the client waiting for the same row. So each door has
+# only one transaction under way, and the next transaction takes all claims that came meanwhile.
+
+DOOR_BATCH = 100
+"""Maximum number of claims in one transaction. More would keep the row, and the event loop, busy
+for longer than others should have to wait."""
+
+
+class Through(Protocol):
+    """Takes claims of one name through its door, in one transaction."""
+
+    async def __call__(
+        self, passages: Sequence[Passage], *, deadline: float, turn: Turn
+    ) -> list[Outcome]:
+        """Return the outcome of each passage."""
+        ...
+
+
+class AsyncNameQueue(AsyncBatchQueue[Passage, Outcome]):
+    """The client's queue of claims that go through the door of one name."""
+
+    _enough = DOOR_BATCH
+    # While one transaction waits for the row, no second one should wait for it on another
+    # connection.
+    _most = 1
+    _stale_after = float("inf")
+
+    def __init__(self, wire: AsyncSqlTransport[Any], through: Through, *, clock: Clock) -> None:
+        super().__init__(where=wire.where, clock=clock)
+        self._wire = wire
+        self._through = through
+
+    @property
+    def _patience(self) -> float | None:
+        return self._wire.request_timeout
+
+    async def go(self, passage: Passage, *, deadline: float, turn: Turn | None = None) -> Outcome:
+        """Go through the door, alone or in a batch, and return the outcome."""
+        [outcome] = await self._do([passage], deadline, turn)
+        return outcome
+
+    async def _do_one(
+        self, operations: Sequence[Passage], deadline: float, turn: Turn
+    ) -> list[Outcome]:
+        return await self._through(operations, deadline=deadline, turn=turn)
+
+    _do_batch = _do_one
+
+
+class AsyncNameQueues:
+    """The doors at which this client has requests."""
+
+    def __init__(self, wire: AsyncSqlTransport[Any], through: Through, *, clock: Clock) -> None:
+        self._wire = wire
+        self._through = through
+        self._clock = clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self._state = runtime.StateLock()
+        # The values are weak references; each door is kept alive by the requests in its queue.
+        self._doors: weakref.WeakValueDictionary[str, AsyncNameQueue] = (
+            weakref.WeakValueDictionary()
+        )
+
+    async def go(self, passage: Passage, *, deadline: float, turn: Turn | None = None) -> Outcome:
+        """Go through the door of the claim's name."""
+        name = passage.claim.name
+        with self._state:
+            door = self._doors.get(name)
+            if door is None:
+                door = self._doors[name] = AsyncNameQueue(
+                    self._wire, self._through, clock=self._clock
+                )
+        return await door.go(passage, deadline=deadline, turn=turn)
+
+    async def close(self) -> None:
+        """Cancel the batches that run in their own tasks; their requests get OutcomeUnknown."""
+        for door in list(self._doors.values()):
+            await door.close()
+
+    def after_fork_in_child(self) -> None:
+        """Leave the requests under way to the parent."""
+        for door in list(self._doors.values()):
+            door.after_fork_in_child()
+        self._begin()

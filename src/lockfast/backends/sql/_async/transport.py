@@ -1,0 +1,254 @@
+"""The shared transport, which sends requests to one server over a few connections.
+
+Each connection is used by one request at a time. A request that is not answered in time, or that is
+cancelled or interrupted, closes its connection, because otherwise the next request would read its
+reply.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from lockfast.backends.sql import errors as sql_errors
+from lockfast.backends.sql import steps
+from lockfast.backends.sql.pool_aio import ConnectionPool
+from lockfast.backends.sql.steps import RoundTrips
+from lockfast.backends.sql.turns import Turn
+from lockfast.core.backoff import delay
+from lockfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from lockfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from lockfast.backends.sql.errors import ErrorMapping
+    from lockfast.backends.sql.steps import Framing, Query, Rows, Steps
+    from lockfast.runtime.clock import Clock
+
+CONNECTIONS_DEFAULT = 4
+"""Default number of connections per client."""
+
+CONNECTION_IDLE_SECONDS = 30.0
+"""How long a connection may be idle before it is closed, in seconds."""
+
+
+class AsyncSqlConnection(steps.PooledConnection, Protocol):
+    """A connection that can send queries."""
+
+    async def exchange(self, requests: Sequence[Query], *, deadline: float) -> Sequence[Rows]:
+        """Return the rows of each query, all in one round trip, or raise the driver's error.
+
+        An error from the server leaves the connection as it was; after any other error it is
+        closed.
+        """
+        ...
+
+
+ConnectionT = TypeVar("ConnectionT", bound="AsyncSqlConnection")
+T = TypeVar("T")
+
+
+class AsyncSqlTransport(Generic[ConnectionT]):
+    """At most `most` connections to one server, opened on demand.
+
+    A store's subclass defines how to connect. `refusals` is the store's error mapping, and `errors`
+    are the exceptions of its driver. Every request raises BackendUnavailable if nothing was done,
+    and OutcomeUnknown if something may have been done.
+
+    Every request ends by its deadline. If `request_timeout` is set, a request also has to end
+    within that time from the moment it gets its connection; see `turns`.
+    """
+
+    request_timeout: float | None = None
+
+    def __init__(
+        self,
+        *,
+        where: str,
+        refusals: ErrorMapping,
+        errors: tuple[type[Exception], ...],
+        framing: Framing,
+        clock: Clock,
+        most: int,
+    ) -> None:
+        self.where = where
+        self.refusals = refusals
+        self._errors = errors
+        self._failures: tuple[type[Exception], ...] = (*errors, LockError)
+        self._framing = framing
+        self._clock = clock
+        self._pool = ConnectionPool(
+            self._unconnected,
+            self._connect,
+            where=where,
+            clock=clock,
+            most=most,
+            idle=CONNECTION_IDLE_SECONDS,
+        )
+
+    def _unconnected(self) -> ConnectionT:
+        """Return a connection that is not connected yet."""
+        raise NotImplementedError
+
+    async def _connect(self, link: ConnectionT, deadline: float) -> None:
+        """Open the connection, and make it ready for use."""
+        raise NotImplementedError
+
+    # -- requests ----------------------------------------------------------------------
+
+    async def ask(self, request: Query, *, deadline: float, turn: Turn | None = None) -> Rows:
+        """Return the rows of one statement, which is committed by the time they arrive."""
+        [rows] = await self.send_all((request,), deadline=deadline, turn=turn)
+        return rows
+
+    async def send_all(
+        self, requests: Sequence[Query], *, deadline: float, turn: Turn | None = None
+    ) -> Sequence[Rows]:
+        """Return the rows of several statements, done together or not at all, in one round trip."""
+        return await self._patiently(
+            lambda link, until: self._as_one(link, requests, until), deadline, turn
+        )
+
+    async def transact(
+        self, begin: Callable[[], Steps[T]], *, deadline: float, turn: Turn | None = None
+    ) -> T:
+        """Run the steps in one transaction; repeat them if a conflict made the server roll back."""
+
+        def trips(framing: Framing) -> RoundTrips[T]:
+            return RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
+
+        return await self._patiently(
+            lambda link, until: self._do(link, trips(self._framing_of(link)), until), deadline, turn
+        )
+
+    async def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
+        """Run steps that need no transaction, because they only read or only create the tables."""
+
+        def trips() -> RoundTrips[T]:
+            return RoundTrips(begin(), begin=(), commit=())
+
+        return await self._patiently(lambda link, until: self._do(link, trips(), until), deadline)
+
+    def _framing_of(self, link: ConnectionT) -> Framing:
+        """Return the statements that begin and end a transaction on this connection."""
+        del link
+        return self._framing
+
+    async def _as_one(
+        self, link: ConnectionT, requests: Sequence[Query], deadline: float
+    ) -> Sequence[Rows]:
+        framing = self._framing_of(link)
+        opening, closing = framing.opening, framing.closing
+        if not opening or (len(requests) == 1 and not framing.frames_one):
+            return await link.exchange(requests, deadline=deadline)
+        try:
+            answers = await link.exchange([*opening, *requests, *closing], deadline=deadline)
+        except self._errors:
+            await self._roll_back(link, deadline)
+            raise
+        return answers[len(opening) : len(opening) + len(requests)]
+
+    async def _do(self, link: ConnectionT, trips: RoundTrips[T], deadline: float) -> T:
+        try:
+            while (requests := trips.next()) is not None:
+                if trips.has_begun or not self._framing_of(link).frames_one:
+                    trips.answered(await link.exchange(requests, deadline=deadline))
+                else:
+                    trips.answered(await self._as_one(link, requests, deadline))
+        except self._errors as error:
+            if trips.has_begun:
+                await self._roll_back(link, deadline)
+            if not trips.is_committing and self._is_in_doubt(error):
+                # No COMMIT was sent, so the server rolls back.
+                raise sql_errors.undone(
+                    self.refusals.message_of(error), where=self.where
+                ) from error
+            raise
+        except Exception:
+            # The error comes from the steps, or there was no time left.
+            if trips.has_begun:
+                await self._roll_back(link, deadline)
+            raise
+        finally:
+            trips.close()
+        return trips.outcome
+
+    def _is_in_doubt(self, error: Exception) -> bool:
+        return isinstance(self.refusals.refused(error, where=self.where), OutcomeUnknown)
+
+    async def _roll_back(self, link: ConnectionT, deadline: float) -> None:
+        if not link.is_open:
+            return
+        try:
+            await link.exchange(self._framing_of(link).roll_back, deadline=deadline)
+        except self._failures:
+            link.close()  # which also ends the transaction
+
+    async def _patiently(
+        self,
+        work: Callable[[ConnectionT, float], Awaitable[T]],
+        deadline: float,
+        turn: Turn | None = None,
+    ) -> T:
+        attempt = 0
+        refusal: LockError | None = None
+        turn = turn or Turn(self.request_timeout)
+        while True:
+            turn.wait()
+            try:
+                link = await self._pool.take(deadline, turn)
+            except BackendUnavailable:
+                if refusal is None or self._clock.now() < turn.until:
+                    raise
+                # The server did answer, so its refusal is the cause of the failure, not the lack of
+                # time to connect again.
+                raise refusal from refusal.__cause__
+            try:
+                answer = await work(link, turn.until)
+            except self._errors as error:
+                pause = self._pause(error, attempt)
+                again_at = self._clock.now() + pause
+                is_late = again_at >= turn.until
+                refusal = self.refusals.refused(error, where=self.where)
+                refusal.__cause__ = error
+                if is_late or not self._may_repeat(error, link):
+                    raise refusal from error
+            except Exception:
+                raise  # no transaction is left open, so keep the connection
+            except BaseException:
+                # A cancellation or an interrupt struck at an unknown point. The next transaction on
+                # this connection must not commit what this one did.
+                link.close()
+                raise
+            else:
+                return answer
+            finally:
+                self._pool.put_back(link)
+            attempt += 1
+            turn.pause_until(again_at)
+            await runtime.sleep(pause)
+
+    def _may_repeat(self, error: Exception, _link: ConnectionT) -> bool:
+        return self.refusals.may_repeat(error)
+
+    def _pause(self, _error: Exception, attempt: int) -> float:
+        return delay(attempt, jitter=self._clock.jitter()) / 50
+
+    # -- connections -------------------------------------------------------------------
+
+    @property
+    def connections(self) -> int:
+        """The number of connections."""
+        return self._pool.size
+
+    def give_back(self) -> float | None:
+        """Close overdue idle connections; return when the next one is due, None if none is idle."""
+        return self._pool.give_back()
+
+    async def close(self) -> None:
+        """Close every connection, either now or when its request has ended."""
+        self._pool.close()
+
+    def after_fork_in_child(self) -> None:
+        """Start without any of the parent's connections."""
+        self._pool.after_fork_in_child()

@@ -1,0 +1,484 @@
+"""How waiting claims are woken on a SQL server, by notifications and by polling."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lockfast.backends.sql.verbs import WATCH_PREFIX, NotificationsUnavailable, new_channel
+from lockfast.backends.sql.wait_schedule import PollSchedule
+from lockfast.backends.waiting._async.background import AsyncBackground
+from lockfast.backends.waiting._async.wakeups import AsyncWakeups
+from lockfast.core.backoff import delay
+from lockfast.errors import ConfigurationError, LockError
+from lockfast.model import FOREVER
+from lockfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockfast.backends.sql._async.transport import AsyncSqlTransport
+    from lockfast.backends.sql.wait_schedule import LineProbe, ProbeResult
+    from lockfast.backends.waiting._async.background import AsyncBackgroundRun
+    from lockfast.model import Claim
+    from lockfast.runtime.clock import Clock
+
+
+# What an inbox needs from a store whose server can send notifications.
+
+
+class AsyncNotifications(Protocol):
+    """A subscription to one channel, on a connection of its own."""
+
+    async def listen(self, *, until: float) -> bool:
+        """Deliver notifications until `until` or a `kick`; return false if the connection broke."""
+        ...
+
+    async def wait_for_event(self, event: runtime.WakeEvent, *, deadline: float) -> None:
+        """Return when the event is set or the deadline has passed."""
+        ...
+
+    def kick(self) -> None:
+        """Make `listen` return."""
+        ...
+
+    def wake_to_check(self) -> None:
+        """Make callers of `wait_for_event` notice that their event was set elsewhere."""
+        ...
+
+    def give_up(self) -> None:
+        """Make a subscription that is still being opened fail at once; callable from any thread."""
+        ...
+
+    async def close(self) -> None:
+        """End the subscription."""
+        ...
+
+    def abandon_in_child(self) -> None:
+        """Leave the connection to the parent process, which still uses it."""
+        ...
+
+
+class AsyncNotificationSource(Protocol):
+    """A transport that can receive a server's notifications."""
+
+    async def subscribe(
+        self,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        deadline: float,
+        begun: Callable[[AsyncNotifications], None],
+    ) -> AsyncNotifications:
+        """Return a subscription that is proven to work; `begun` is called with it before the proof.
+
+        Raises NotificationsUnavailable if the server's notifications do not come through.
+        """
+        ...
+
+
+# How a client's waiting claims are woken, through one channel for all of them and by probes.
+#
+# Where the server can notify, a release that admits a claim notifies the channel of the claim's
+# client. The notification is only a hint, and is lost if nobody listens, so all lines are probed
+# after every subscription. In addition, one statement every few seconds probes all lines in which
+# claims of ours wait. It makes up for the notifications that nobody sends because a holder, or a
+# claim admitted ahead of ours, has died.
+#
+# A server that cannot notify is used in the same way but without the channel, and so is a server
+# behind a pooler that switches connections between two transactions. There the probes are more
+# frequent.
+
+WAKE_BATCH = 32
+"""Number of claims woken together, because a thousand tasks that wake up in one turn of an event
+loop would stall it; also the number of early wakeups that are kept."""
+
+WAKE_BATCH_PAUSE_SECONDS = 0.001
+"""Pause between two such groups, in seconds."""
+
+INBOX_IDLE_SECONDS = 30.0
+"""How long the listening connection is kept while no claim waits, in seconds."""
+
+OVERSLEPT_SECONDS = 1.0
+"""A wakeup this much later than planned means that the machine was suspended, and with it all
+timers."""
+
+UNHEARD_POLL_SECONDS = 0.25
+"""Poll interval of our first claim at a name until the subscription is open."""
+
+UNHEARD_POLL_BEHIND_SECONDS = 1.0
+"""Poll interval of our other claims while no background run listens or probes for them."""
+
+POLL_TIMEOUT_SECONDS = 2.0
+"""Timeout for one probe, in seconds."""
+
+SUBSCRIBE_TIMEOUT_SECONDS = 3.0
+"""Timeout for subscribing, including the proof that notifications arrive, in seconds."""
+
+RESUBSCRIBE_SECONDS = 60.0
+"""How long to wait before subscribing again if no notification arrived although no pooler was
+detected, in seconds."""
+
+LISTEN_MAX_SECONDS = 5.0
+"""Maximum time to listen before checking for other work, in seconds."""
+
+NAMES_PER_POLL = 500
+"""Number of lines probed in one statement."""
+
+
+class AsyncSqlInbox:
+    """Wakes the claims that should ask again; without `notification_source` it only probes."""
+
+    def __init__(
+        self,
+        wire: AsyncSqlTransport[Any],
+        looking: LineProbe,
+        clock: Clock,
+        *,
+        notification_source: AsyncNotificationSource | None,
+    ) -> None:
+        self._wire = wire
+        self._looking = looking
+        self._clock = clock
+        self._notification_source = notification_source
+        self._begin()
+
+    def _begin(self) -> None:
+        self.channel = new_channel()
+        self.state = runtime.StateLock()
+        self.lines = PollSchedule(rings=self._notification_source is not None)
+        self._wakeups = AsyncWakeups(self._clock)
+        self._called: dict[str, None] = {}
+        self._subscription: AsyncNotifications | None = None
+        self._opening: AsyncNotifications | None = None
+        self._is_opening = False
+        self._refused: ConfigurationError | None = None
+        self._polling_until = FOREVER if self._notification_source is None else 0.0
+        self._has_warned = False
+        self._background = AsyncBackground(self._run, name="lockfast-inbox", clock=self._clock)
+
+    # -- called by the backend ---------------------------------------------------------
+
+    @property
+    def bell(self) -> str:
+        """The channel stored with a waiting claim; empty if notifications would not reach us."""
+        return self.channel if self.lines.rings or self._notification_source is None else ""
+
+    @property
+    def push(self) -> bool | None:
+        """Whether notifications reach us; None if that was not tried, or not recently."""
+        if self._subscription is not None:
+            return True
+        return False if self._clock.now() < self._polling_until else None
+
+    def was_woken(self, claim_id: str) -> bool:
+        """Whether a wakeup came for the claim since it last asked."""
+        with self.state:
+            was_woken = claim_id in self._called
+            self._called.pop(claim_id, None)
+        return was_woken
+
+    def stands(self, claim: Claim, arrived: int, result: ProbeResult) -> None:
+        """Record that the claim was put in line, or is still there."""
+        with self.state:
+            self._wakeups.expect(claim.id)
+            before = self.lines.due_at()
+            self.lines.stands(claim, arrived, result, now=self._clock.now())
+            is_due_sooner = self.lines.due_at() < before
+            # Its wakeup may have come before the answer that put it in line.
+            is_called = claim.id in self._called
+        if is_called:
+            self._wakeups.ring(claim.id)
+        if is_due_sooner:
+            self._kick()
+
+    def forget(self, claim_id: str) -> None:
+        """Record that the claim no longer waits."""
+        if self._called or self.lines.has_waiters:
+            with self.state:
+                # The lock is needed because `_wake_called` may iterate over this dict in another
+                # thread.
+                self._called.pop(claim_id, None)
+                self.lines.forget(claim_id, now=self._clock.now())
+                self._wakeups.forget(claim_id)
+
+    def lose(self, claim: Claim) -> None:
+        """Record that the claim was turned away, and most likely our other claims at its name too.
+
+        The other claims are woken to ask again, without relying on their old entries.
+        """
+        with self.state:
+            found = self.lines.behind(claim)
+        self.ring(found)
+        for claim_id in found:
+            self.forget(claim_id)
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """Return when the claim should ask again."""
+        is_running = self._background.is_running()
+        subscription = self._subscription if is_running else None
+        now = self._clock.now()
+        if not is_running or (subscription is None and now >= self._polling_until):
+            if self.lines.is_first(claim):
+                deadline = min(deadline, now + UNHEARD_POLL_SECONDS)
+            elif not is_running:
+                deadline = min(deadline, now + UNHEARD_POLL_BEHIND_SECONDS)
+        await self._wakeups.wait(claim.id, deadline=deadline, subscription=subscription)
+        if self._refused is not None:
+            raise self._refused
+
+    def ring(self, claims: list[str]) -> None:
+        """Wake claims for a reason other than a notification.
+
+        Callers that wait on the subscription are made to notice it.
+        """
+        for claim_id in claims:
+            self._wakeups.ring(claim_id)
+        if claims and (subscription := self._subscription) is not None:
+            subscription.wake_to_check()
+
+    def call(self, claims: list[str]) -> None:
+        """Wake the claims that a transaction of our own admitted or turned away."""
+        for claim_id in claims:
+            self._wake_called(claim_id)
+        if claims and (subscription := self._subscription) is not None:
+            subscription.wake_to_check()
+
+    async def stop(self) -> None:
+        """Stop the background run. If interrupted, the run still ends; `stop` may be repeated."""
+        await self._background.stop(kick=self._end)
+
+    def _end(self) -> None:
+        self._kick()
+        if self._is_opening:
+            # Do not wait for a proof that may take seconds. In asyncio the task is cancelled, and
+            # in a thread the subscription gives up.
+            self._background.cancel()
+            if (opening := self._opening) is not None:
+                opening.give_up()
+
+    def after_fork_in_child(self) -> None:
+        """Start afresh, because no claim of the parent waits in the child."""
+        inherited = (self._subscription, self._opening)
+        self._begin()
+        for one in inherited:
+            if one is not None:
+                one.abandon_in_child()
+
+    def _kick(self) -> None:
+        self._background.kick()
+        if (subscription := self._subscription) is not None:
+            subscription.kick()
+
+    # -- the background ----------------------------------------------------------------
+
+    async def _run(self, run: AsyncBackgroundRun) -> None:
+        try:
+            await self._keep_listening(run)
+        finally:
+            self._background.leave(run)
+            # Most likely a program cancelled all of its tasks. Claims that still wait have to be
+            # woken, or they would sleep for ever.
+            with self.state:
+                left = self.lines.waiting
+            self.ring(left)
+
+    async def _keep_listening(self, run: AsyncBackgroundRun) -> None:
+        self._refused = None
+        attempt = 0
+        while self._background.is_wanted(run):
+            with self.state:
+                if not self.lines.has_waiters:
+                    # No claim waits, so there is nothing to listen for, and closing should not have
+                    # to wait for a useless attempt.
+                    self._background.leave(run)
+                    return
+            try:
+                if self._notification_source is None or self._clock.now() < self._polling_until:
+                    await self._poll(run)
+                elif not await self._listen(self._notification_source, run):
+                    return
+                attempt = 0
+                continue
+            except NotificationsUnavailable as error:
+                self._go_without(error)
+                continue
+            except LockError as error:
+                _log.debug("no inbox: %s", error)
+                if isinstance(error, ConfigurationError):
+                    self._refused = error
+            except Exception as error:  # noqa: BLE001 - the waiters rely on this loop
+                _log.warning("the inbox failed, and is opened again: %r", error, exc_info=True)
+            # Meanwhile the waiting claims ask the server themselves, and find out what is wrong.
+            await self._wake_all(run)
+            pause = delay(attempt, jitter=self._clock.jitter())
+            attempt += 1
+            until = self._clock.now() + pause
+            await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+
+    def _go_without(self, error: NotificationsUnavailable) -> None:
+        self._polling_until = (
+            FOREVER if error.is_for_good else self._clock.now() + RESUBSCRIBE_SECONDS
+        )
+        with self.state:
+            self.lines.rings = False
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("%s", error)
+
+    async def _listen(
+        self, notification_source: AsyncNotificationSource, run: AsyncBackgroundRun
+    ) -> bool:
+        """Subscribe, and serve the subscription; return true if it has to be opened again."""
+        subscription = await self._opened(notification_source, run)
+        try:
+            with self.state:
+                self.lines.rings = True
+            self._subscription, self._refused = subscription, None
+            # Notifications from before the subscription are lost.
+            await self._probe_all(run)
+            return await self._attend(subscription, run)
+        finally:
+            if self._subscription is subscription:
+                self._subscription = None
+            await subscription.close()
+
+    async def _opened(
+        self, notification_source: AsyncNotificationSource, run: AsyncBackgroundRun
+    ) -> AsyncNotifications:
+        def begun(subscription: AsyncNotifications) -> None:
+            self._opening = subscription
+            if not self._background.is_wanted(run):
+                subscription.give_up()  # stopped before there was a subscription to end
+
+        self._is_opening = True
+        try:
+            return await notification_source.subscribe(
+                self.channel,
+                self._on_message,
+                deadline=self._clock.now() + SUBSCRIBE_TIMEOUT_SECONDS,
+                begun=begun,
+            )
+        finally:
+            self._is_opening, self._opening = False, None
+
+    async def _attend(self, subscription: AsyncNotifications, run: AsyncBackgroundRun) -> bool:
+        """Listen and probe; false if no longer needed, true if the connection broke."""
+        idle_since = self._clock.now()
+        while self._background.is_wanted(run):
+            now = self._clock.now()
+            with self.state:
+                due_at, has_waiters = self.lines.due_at(), self.lines.has_waiters
+            if now >= due_at:
+                await self._probe_due(run)
+                continue
+            if has_waiters:
+                idle_since = now
+            elif now - idle_since > INBOX_IDLE_SECONDS and self._ends(run):
+                return False
+            until = min(due_at, now + LISTEN_MAX_SECONDS)
+            if not await subscription.listen(until=until):
+                return True
+            if self._clock.now() > until + OVERSLEPT_SECONDS:
+                await self._probe_all(run)  # all timers were late, so anything may be stale
+        return False
+
+    async def _poll(self, run: AsyncBackgroundRun) -> None:
+        """Probe until no claim has waited for a while, or until it is time to subscribe again."""
+        idle_since = self._clock.now()
+        while True:
+            # cleared before the checks, because a kick means that something changed
+            run.kicked.clear()
+            now = self._clock.now()
+            if now >= self._polling_until or not self._background.is_wanted(run):
+                return
+            with self.state:
+                due_at, has_waiters = self.lines.due_at(), self.lines.has_waiters
+            if has_waiters:
+                idle_since = now
+            elif now - idle_since > INBOX_IDLE_SECONDS:
+                return
+            if now >= due_at:
+                await self._probe_due(run)
+                continue
+            until = min(due_at, self._polling_until, now + LISTEN_MAX_SECONDS)
+            await runtime.wait_for(run.kicked, deadline=until, clock=self._clock)
+            if has_waiters and self._clock.now() > until + OVERSLEPT_SECONDS:
+                await self._probe_all(run)  # all timers were late, so anything may be stale
+
+    def _ends(self, run: AsyncBackgroundRun) -> bool:
+        with self.state:
+            if self.lines.has_waiters:
+                return False
+            self._background.leave(run)
+        return True
+
+    async def _probe_due(self, run: AsyncBackgroundRun) -> None:
+        now = self._clock.now()
+        with self.state:
+            probes = self.lines.take_due(now, most=NAMES_PER_POLL)
+        try:
+            rows = await self._wire.ask(
+                self._looking.request(probes), deadline=now + POLL_TIMEOUT_SECONDS
+            )
+        except LockError as error:
+            # The waiting claims are woken to ask the server themselves, and meet the same error.
+            _log.debug("a look was not answered: %s", error)
+            await self._wake_each([one.claim_id for one in probes], run)
+            return
+        called: list[str] = []
+        now = self._clock.now()
+        with self.state:
+            for probe, result in zip(probes, self._looking.results_in(probes, rows), strict=True):
+                called += self.lines.learn(probe, result, now=now)
+            self._called.update(dict.fromkeys(called))
+        await self._wake_each(called, run)
+
+    # -- wakeups -----------------------------------------------------------------------
+
+    def _on_message(self, message: str) -> None:
+        if message.startswith(WATCH_PREFIX):
+            self._probe_later(message.removeprefix(WATCH_PREFIX))
+        else:
+            self._wake_called(message)
+
+    def _probe_later(self, claim_id: str) -> None:
+        """Schedule a probe for the end of the admission window of the claim ahead of this one."""
+        with self.state:
+            before = self.lines.due_at()
+            self.lines.watch(claim_id, now=self._clock.now())
+            is_due_sooner = self.lines.due_at() < before
+        if is_due_sooner:
+            self._kick()
+
+    def _wake_called(self, claim_id: str) -> None:
+        with self.state:
+            self._called[claim_id] = None
+            if len(self._called) > WAKE_BATCH and claim_id not in self.lines:
+                stale = [one for one in self._called if one not in self.lines]
+                for one in stale[:-WAKE_BATCH]:
+                    del self._called[one]
+        self._wakeups.ring(claim_id)
+
+    async def _probe_all(self, run: AsyncBackgroundRun) -> None:
+        """Probe every line, and wake the claims that a probe of a line's first claim may miss."""
+        with self.state:
+            self.lines.make_all_due(now=self._clock.now())
+            found = self.lines.sharing
+        await self._wake_each(found, run)
+
+    async def _wake_all(self, run: AsyncBackgroundRun) -> None:
+        with self.state:
+            found = self.lines.waiting
+        await self._wake_each(found, run)
+
+    async def _wake_each(self, claims: list[str], run: AsyncBackgroundRun) -> None:
+        """Wake the claims a few at a time."""
+        for i in range(0, len(claims), WAKE_BATCH):
+            if i:
+                until = self._clock.now() + WAKE_BATCH_PAUSE_SECONDS
+                await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+            self.ring(claims[i : i + WAKE_BATCH])
+
+
+_log = logging.getLogger("lockfast")

@@ -1,0 +1,216 @@
+# Generated from src/lockfast/backends/sql/_async/maintenance.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Creates tables on first use; reaps idle names and connections."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lockfast.backends._sync.single_flight import FLIGHT_GRACE_SECONDS, SingleFlight
+from lockfast.backends.sql import errors
+from lockfast.backends.waiting._sync.background import Background
+from lockfast.errors import ConfigurationError, LockError
+from lockfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from lockfast.backends.sql._sync.transport import SqlTransport
+    from lockfast.backends.sql.dialect import Reaper, Tables
+    from lockfast.backends.sql.steps import Rows
+    from lockfast.backends.waiting._sync.background import BackgroundRun
+    from lockfast.runtime.clock import Clock
+
+
+# Creating the tables if they are missing, and dropping them on request.
+
+
+def make_tables(wire: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
+    """Create the tables, and return whether they were missing.
+
+    Raises ConfigurationError if existing tables are not ours, or if this user may not create them.
+    If the tables exist, the user needs no right to create any.
+    """
+    if tables_exist(wire, tables, deadline=deadline):
+        return False
+    try:
+        wire.look(tables.make, deadline=deadline)
+    except ConfigurationError as error:
+        # Another user may have created the tables since we checked. In that case this user may not
+        # set the comment on them, which is no reason to fail.
+        if tables_exist(wire, tables, deadline=deadline):
+            return False
+        if not wire.refusals.is_forbidden(error.__cause__):
+            raise
+        raise ConfigurationError(
+            f"{wire.where}: {tables.door} and {tables.place} are not there, and this user may not "
+            "make them; let one who may run `lockfast init` with this URL, or give this one "
+            f"{tables.right_to_make}; besides, it needs SELECT, INSERT, UPDATE and DELETE on the "
+            "tables"
+        ) from error
+    return True
+
+
+def drop_tables(wire: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
+    """Drop the tables, with all locks in them; return whether they existed.
+
+    Raises ConfigurationError, and drops nothing, if a table of that name is not ours.
+    """
+    rows = wire.ask(tables.look(), deadline=deadline)
+    _checked(tables, rows, where=wire.where)  # raises if the tables are not ours
+    if not rows:
+        return False
+    wire.send_all(tables.drop(), deadline=deadline)
+    return True
+
+
+def tables_exist(wire: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
+    """Return whether the tables exist; raise if they are not ours, or too new."""
+    rows = wire.ask(tables.look(), deadline=deadline)
+    return _checked(tables, rows, where=wire.where)
+
+
+def _checked(tables: Tables, rows: Rows, *, where: str) -> bool:
+    try:
+        return tables.are_there(rows)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
+
+
+# Schema bootstrap on first use: check once for the tables, and create them if they are missing.
+
+
+class SchemaBootstrap:
+    """Remembers whether the tables exist. Concurrent first calls share one check."""
+
+    def __init__(self, wire: SqlTransport[Any], tables: Tables, clock: Clock) -> None:
+        self._wire = wire
+        self._tables = tables
+        self._looking = SingleFlight[bool](clock)
+        self.is_over = False
+
+    def ready(self, *, deadline: float) -> None:
+        """Return once the tables exist; raise if they are not ours, or cannot be created."""
+        if self.is_over:
+            return
+        look = partial(make_tables, self._wire, self._tables, deadline=deadline)
+        looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
+        if looked.has_failed and not looked.was_ours:
+            # Try once more, because otherwise one check that a busy machine could not finish would
+            # fail every caller that shared it.
+            looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
+        if not looked.is_known:
+            raise errors.no_time(where=self._wire.where)
+        looked.result()
+        self.is_over = True
+
+    def stop(self) -> None:
+        """End the check that is under way."""
+        self._looking.end()
+
+    def after_fork_in_child(self) -> None:
+        """Leave the check that is under way to the parent."""
+        self._looking.after_fork_in_child()
+
+
+# Idle names are reaped now and then, and never at the expense of a caller.
+
+REAP_BATCH = 64
+"""Maximum number of reaping rounds run at once if several are overdue; any others are skipped."""
+
+
+class NameReaper:
+    """Reaps idle names for one client; rounds do not overlap."""
+
+    def __init__(self, wire: SqlTransport[Any], reaper: Reaper) -> None:
+        self._wire = wire
+        self._reaper = reaper
+        self._state = runtime.StateLock()
+        self._due = 0
+
+    def count(self, releases: int = 1) -> None:
+        """Count releases; a reaping round becomes due after every `REAP_EVERY_VERBS` of them."""
+        with self._state:
+            self._due += self._reaper.is_due(releases)
+
+    def sweep(self, *, deadline: float) -> int:
+        """Run the rounds that are due, and return the number of names deleted.
+
+        Errors of the store are not raised.
+        """
+        with self._state:
+            due, self._due = min(self._due, REAP_BATCH), 0
+        gone = 0
+        try:
+            for _ in range(due):
+                gone += self._sweep(deadline)
+        except LockError:
+            # The next caller that uses the store will see what is wrong with it. The names that are
+            # left are reaped another time.
+            return gone
+        return gone
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which a thread of the parent may have held."""
+        self._state = runtime.StateLock()
+
+    def _sweep(self, deadline: float) -> int:
+        rows = self._wire.ask(self._reaper.request(), deadline=deadline)
+        gone, between = self._reaper.swept(rows)
+        if between is None:
+            return gone
+        steps = partial(self._reaper.lines, between)
+        return gone + self._wire.transact(steps, deadline=deadline)
+
+
+# Connections that have been idle for a while are closed, because others need them too.
+#
+# The same background run reaps idle names, apart from the client's calls. So no call waits for the
+# reaping, and no call that succeeded fails because of it.
+
+REAPER_BUSY_SECONDS = 10.0
+"""Interval between two checks while no connection is idle, in seconds."""
+
+REAPER_MIN_SECONDS = 1.0
+REAP_TIMEOUT_SECONDS = 2.0
+
+
+class IdleReaper:
+    """Reaps idle connections and names in the background, for as long as there are connections."""
+
+    def __init__(self, wire: SqlTransport[Any], name_reaper: NameReaper, clock: Clock) -> None:
+        self._wire = wire
+        self._name_reaper = name_reaper
+        self._clock = clock
+        self._background = Background(self._run, name="lockfast-tidying", clock=clock)
+
+    def begin(self) -> None:
+        """Start the background run, unless it is running already."""
+        self._background.is_running()
+
+    def stop(self) -> None:
+        """Stop the background run."""
+        self._background.stop()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's background run, which does not exist in the child."""
+        self._background.after_fork_in_child()
+
+    def _run(self, run: BackgroundRun) -> None:
+        while self._background.is_wanted(run):
+            # Pause first, because the loop starts before there is a connection.
+            now, due_at = self._clock.now(), self._wire.give_back()
+            until = (
+                now + REAPER_BUSY_SECONDS
+                if due_at is None
+                else max(due_at, now + REAPER_MIN_SECONDS)
+            )
+            runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+            if self._background.is_wanted(run):
+                self._name_reaper.sweep(deadline=self._clock.now() + REAP_TIMEOUT_SECONDS)
+            self._wire.give_back()
+            if not self._wire.connections:
+                break
+        was_wanted = self._background.is_wanted(run)
+        self._background.leave(run)
+        if was_wanted and self._wire.connections:
+            self.begin()  # a caller connected after the last check, and relied on this run

@@ -1,1 +1,0 @@
-"""A few connections to one server, made when needed: a hand-written pair."""

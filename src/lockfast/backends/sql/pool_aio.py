@@ -1,0 +1,171 @@
+"""The connection pool of the asyncio flavour; `pool_threads` is its counterpart."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from lockfast.backends.sql.steps import PooledConnection, none_free
+from lockfast.backends.sql.turns import Progress, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lockfast.runtime.clock import Clock
+
+__all__ = ["ConnectionPool"]
+
+ConnectionT = TypeVar("ConnectionT", bound=PooledConnection)
+
+
+class ConnectionPool(Generic[ConnectionT]):
+    """A bounded pool of connections; a request that finds none free waits for its turn.
+
+    Waiting requests are served in order of arrival, ahead of later ones. A connection passes
+    directly from one request to the next. In a free-for-all, the request that has just put a
+    connection back would get it again, and a few busy callers would keep the renewals out.
+
+    `make` returns a connection that is not connected yet, and `connect` connects it by a deadline.
+    A connection that was idle for `idle` seconds is not used again, because the server may be about
+    to close it.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], ConnectionT],
+        connect: Callable[[ConnectionT, float], Awaitable[None]],
+        *,
+        where: str,
+        clock: Clock,
+        most: int,
+        idle: float,
+    ) -> None:
+        self._make = make
+        self._connect = connect
+        self._where = where
+        self._clock = clock
+        self._most = most
+        self._idle_for = idle
+        self._begin()
+
+    def _begin(self) -> None:
+        self._links: weakref.WeakSet[ConnectionT] = weakref.WeakSet()
+        self._idle: list[ConnectionT] = []
+        self._waiting: deque[asyncio.Future[ConnectionT]] = deque()
+        self._progress = Progress()
+
+    async def take(self, deadline: float, turn: Turn | None = None) -> ConnectionT:
+        """Return a connection for the caller's exclusive use until it is put back.
+
+        Connecting is part of the request, and has to fit into the time of its turn.
+        """
+        turn = turn or Turn()
+        while True:
+            link = self._next() or await self._turn(deadline, turn.patience)
+            until = turn.come(self._clock.now(), deadline=deadline)
+            if not link.is_open:
+                try:
+                    await self._connect(link, until)
+                except BaseException:
+                    self._progress.failed(self._clock.now())
+                    self.discard(link)
+                    raise
+                return link
+            if self._clock.now() - link.used_at < self._idle_for and link.is_sound():
+                return link
+            self.discard(link)
+
+    def _next(self) -> ConnectionT | None:
+        """Return an idle connection, or an unconnected one; None if the pool is full."""
+        if self._idle:
+            return self._idle.pop()
+        if len(self._links) >= self._most:
+            return None
+        link = self._make()
+        self._links.add(link)
+        return link
+
+    async def _turn(self, deadline: float, patience: float | None) -> ConnectionT:
+        turn: asyncio.Future[ConnectionT] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        since = now = self._clock.now()
+        try:
+            while not turn.done():
+                ends_at = self._progress.ends_at(since=since, patience=patience, deadline=deadline)
+                if now >= ends_at:
+                    break
+                # The failure of a request ahead wakes no waiter, so each waiter checks for failures
+                # itself.
+                left = ends_at - now if patience is None else min(ends_at - now, patience)
+                await asyncio.wait([turn], timeout=left)
+                now = self._clock.now()
+        except BaseException:
+            if turn.done():
+                self.put_back(turn.result())  # it was handed to us, and we are leaving
+            raise
+        finally:
+            if not turn.done():
+                turn.cancel()
+                with suppress(ValueError):
+                    self._waiting.remove(turn)
+        if turn.cancelled():
+            raise none_free(where=self._where)
+        return turn.result()
+
+    def put_back(self, link: ConnectionT) -> None:
+        """Make the connection available again; a closed one is dropped."""
+        link.used_at = self._clock.now()
+        (self._progress.answered if link.is_open else self._progress.failed)(link.used_at)
+        if not link.is_open or link.is_borrowed or link not in self._links:
+            self.discard(link)  # closed, borrowed, or the pool was closed meanwhile
+            return
+        self._idle.append(link)
+        self._serve()
+
+    def discard(self, link: ConnectionT) -> None:
+        """Close the connection, and make room for another."""
+        link.close()
+        self._links.discard(link)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Hand free connections to the waiting requests."""
+        while self._waiting:
+            turn = self._waiting[0]
+            link = None if turn.done() else self._next()
+            if link is not None:
+                turn.set_result(link)
+            elif not turn.done():
+                return
+            self._waiting.popleft()
+
+    def give_back(self) -> float | None:
+        """Close overdue idle connections; return when the next one is due, None if none is idle."""
+        now = self._clock.now()
+        for one in [one for one in self._idle if now - one.used_at >= self._idle_for]:
+            self._idle.remove(one)
+            self.discard(one)
+        oldest = min((one.used_at for one in self._idle), default=None)
+        return None if oldest is None else oldest + self._idle_for
+
+    @property
+    def size(self) -> int:
+        """The number of connections."""
+        return len(self._links)
+
+    def close(self) -> None:
+        """Close every connection, either now or when its request has ended."""
+        idle, self._idle = self._idle, []
+        self._links = weakref.WeakSet()
+        for one in idle:
+            one.close()
+
+    def after_fork_in_child(self) -> None:
+        """Start without any of the parent's connections."""
+        links = list(self._links)
+        self._begin()
+        for one in links:
+            one.abandon_in_child()

@@ -1,0 +1,202 @@
+"""The connection pool of the sync flavour; `pool_aio` is its counterpart."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from lockfast.backends.sql.steps import PooledConnection, none_free
+from lockfast.backends.sql.turns import Progress, Turn
+from lockfast.runtime.threads import WakeEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockfast.runtime.clock import Clock
+
+__all__ = ["ConnectionPool"]
+
+ConnectionT = TypeVar("ConnectionT", bound=PooledConnection)
+
+POOL_POLL_SECONDS = 0.1
+"""Poll interval of a waiting thread, in seconds. By polling it finds the slot of a connection that
+was lost to an interrupt."""
+
+TRUSTED_UNPOLLED_SECONDS = 0.001
+"""A connection used this recently is not checked. The check costs a system call, and a connection
+that ends so soon could just as well end after the check."""
+
+
+class PoolWaiter(Generic[ConnectionT]):
+    """A waiting request, and the connection that was handed to it."""
+
+    def __init__(self) -> None:
+        self.link: ConnectionT | None = None
+        self.has_come: WakeEvent = WakeEvent()
+
+
+class ConnectionPool(Generic[ConnectionT]):
+    """A bounded pool of connections; a request that finds none free waits for its turn.
+
+    Waiting requests are served in order of arrival, ahead of later ones. A connection passes
+    directly from one request to the next. In a free-for-all, the request that has just put a
+    connection back would get it again, and a few busy callers would keep the renewals out.
+
+    `make` returns a connection that is not connected yet, and `connect` connects it by a deadline.
+    A connection that was idle for `idle` seconds is not used again, because the server may be about
+    to close it.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], ConnectionT],
+        connect: Callable[[ConnectionT, float], None],
+        *,
+        where: str,
+        clock: Clock,
+        most: int,
+        idle: float,
+    ) -> None:
+        self._make = make
+        self._connect = connect
+        self._where = where
+        self._clock = clock
+        self._most = most
+        self._idle_for = idle
+        self._begin()
+
+    def _begin(self) -> None:
+        self._state = threading.RLock()
+        # Weak references, so that a connection that an interrupt took from its owner no longer
+        # counts.
+        self._links: weakref.WeakSet[ConnectionT] = weakref.WeakSet()
+        self._idle: list[ConnectionT] = []
+        self._waiting: deque[PoolWaiter[ConnectionT]] = deque()
+        self._progress = Progress()
+
+    def take(self, deadline: float, turn: Turn | None = None) -> ConnectionT:
+        """Return a connection for the caller's exclusive use until it is put back.
+
+        Connecting is part of the request, and has to fit into the time of its turn.
+        """
+        turn = turn or Turn()
+        while True:
+            with self._state:
+                link = self._next()
+            if link is None:
+                link = self._turn(deadline, turn.patience)
+            until = turn.come(self._clock.now(), deadline=deadline)
+            if not link.is_open:
+                try:
+                    self._connect(link, until)
+                except BaseException:  # interrupted or unreachable, so free its slot
+                    self._progress.failed(self._clock.now())
+                    self.discard(link)
+                    raise
+                return link
+            if self._is_usable(link):
+                return link
+            self.discard(link)
+
+    def _next(self) -> ConnectionT | None:
+        """Return an idle connection, or an unconnected one; None if the pool is full."""
+        if self._idle:
+            return self._idle.pop()
+        if sum(one is not None for one in self._links) >= self._most:
+            return None
+        link = self._make()
+        self._links.add(link)
+        return link
+
+    def _turn(self, deadline: float, patience: float | None) -> ConnectionT:
+        turn, since = PoolWaiter[ConnectionT](), self._clock.now()
+        try:
+            while self._given(turn) is None:
+                ends_at = self._progress.ends_at(since=since, patience=patience, deadline=deadline)
+                left = ends_at - self._clock.now()
+                if left <= 0:
+                    break
+                turn.has_come.wait(min(left, POOL_POLL_SECONDS))
+        except BaseException:
+            if turn.link is not None:
+                self.put_back(turn.link)  # it was handed to us, and we are leaving
+            raise
+        finally:
+            with self._state, suppress(ValueError):
+                self._waiting.remove(turn)
+        if (link := turn.link) is None:
+            raise none_free(where=self._where)
+        return link
+
+    def _is_usable(self, link: ConnectionT) -> bool:
+        idle = self._clock.now() - link.used_at
+        return idle < self._idle_for and (idle < TRUSTED_UNPOLLED_SECONDS or link.is_sound())
+
+    def _given(self, turn: PoolWaiter[ConnectionT]) -> ConnectionT | None:
+        """Return the connection handed to the waiter; None if it has to keep waiting."""
+        with self._state:
+            if turn.link is None and turn not in self._waiting:
+                self._waiting.append(turn)
+            self._serve()  # also finds slots freed by an interrupt, which wakes nobody
+            return turn.link
+
+    def put_back(self, link: ConnectionT) -> None:
+        """Make the connection available again; a closed one is dropped."""
+        link.used_at = self._clock.now()
+        (self._progress.answered if link.is_open else self._progress.failed)(link.used_at)
+        with self._state:
+            # Drop it if it is closed or borrowed, or if the pool was closed meanwhile.
+            is_wanted = link.is_open and not link.is_borrowed and link in self._links
+            if is_wanted:
+                self._idle.append(link)
+                self._serve()
+        if not is_wanted:
+            self.discard(link)
+
+    def discard(self, link: ConnectionT) -> None:
+        """Close the connection, and make room for another."""
+        link.close()
+        with self._state:
+            self._links.discard(link)
+            self._serve()
+
+    def _serve(self) -> None:
+        """Hand free connections to the waiting requests."""
+        while self._waiting and (link := self._next()) is not None:
+            turn = self._waiting.popleft()
+            turn.link = link
+            turn.has_come.set()
+
+    def give_back(self) -> float | None:
+        """Close overdue idle connections; return when the next one is due, None if none is idle."""
+        now = self._clock.now()
+        with self._state:
+            old = [one for one in self._idle if now - one.used_at >= self._idle_for]
+            self._idle = [one for one in self._idle if one not in old]
+            oldest = min((one.used_at for one in self._idle), default=None)
+        for one in old:
+            self.discard(one)
+        return None if oldest is None else oldest + self._idle_for
+
+    @property
+    def size(self) -> int:
+        """The number of connections."""
+        return len(self._links)
+
+    def close(self) -> None:
+        """Close every connection, either now or when its call has ended."""
+        with self._state:
+            idle, self._idle = self._idle, []
+            self._links = weakref.WeakSet()
+        for one in idle:
+            one.close()
+
+    def after_fork_in_child(self) -> None:
+        """Start without any of the parent's connections."""
+        links = list(self._links)
+        self._begin()
+        for one in links:
+            one.abandon_in_child()

@@ -1,1 +1,0 @@
-"""Who hears the doorbell while claims wait: a hand-written pair."""

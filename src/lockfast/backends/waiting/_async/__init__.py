@@ -1,0 +1,1 @@
+"""The part of waiting that is written once for tasks and threads."""

@@ -1,0 +1,284 @@
+"""One connection that several threads listen to; one of them at a time reads it for the others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+
+from lockfast.platforms import here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lockfast.runtime.clock import Clock
+    from lockfast.runtime.threads import WakeEvent
+
+
+LONGEST_TIMER_SECONDS = 3600.0
+"""Longest single wait, in seconds, because a lock does not accept infinity as its timeout."""
+
+GUEST_LEAVES_WITHIN_SECONDS = 1.0
+"""Longest wait, in seconds, for a guest to leave a listener that is being closed; a guest that is
+notified leaves at once."""
+
+
+class Readable(Protocol):
+    """A connection that can be polled."""
+
+    def fileno(self) -> int:
+        """Return the file descriptor to poll."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+L = TypeVar("L", bound=Readable)
+
+
+class Listener(Generic[L]):
+    """Listens to one connection; a subclass defines how to read it and what a broken one raises.
+
+    One thread at a time reads the connection. Normally that is the inbox's thread, in `listen`. A
+    thread that waits for a wakeup reads the connection itself as a guest, in `wait_for_event`,
+    because passing its wakeup from one thread to another would take longer than everything else.
+
+    A guest may be interrupted between any two steps. So an attribute names the reader, and the
+    reader clears it with a plain assignment in a `finally` that was entered before, so that no
+    signal can strike between the two. Whatever else an interrupt leaves undone, the inbox's thread
+    finds at its next check, after a second at most.
+    """
+
+    _broken_by: ClassVar[tuple[type[Exception], ...]] = (OSError,)
+
+    def __init__(self, link: L, *, clock: Clock) -> None:
+        self._link = link
+        self._clock = clock
+        self._kicks = SelfPipe()
+        try:
+            self._nudges = SelfPipe()
+        except BaseException:
+            self._kicks.close()
+            raise
+        self._reader: threading.Thread | None = None
+        self._using = threading.Lock()
+        self._state = threading.Lock()
+        self._attending: set[threading.Thread] = set()
+        self._is_polled = False
+        self._is_broken = False
+        self._is_closed = False
+
+    def _read(self) -> None:
+        """Read once, and deliver whatever that brought."""
+        raise NotImplementedError
+
+    def _has_more(self) -> bool:
+        """Whether something was read but not yet delivered; a poll would not see it."""
+        return False
+
+    # -- the inbox's thread ------------------------------------------------------------
+
+    def listen(self, *, until: float) -> bool:
+        """Deliver messages until `until` or a `kick`; false once the connection is broken."""
+        me = threading.current_thread()
+        while not self._is_broken and (left := until - self._clock.now()) > 0:
+            # Set this before checking for a reader. A guest becomes the reader before it checks
+            # this, so one of the two sees the other.
+            self._is_polled = True
+            if self._has_reader():
+                self._is_polled = False
+            link = self._link if self._is_polled else None
+            has_data, kicked = self._poll(link, self._kicks, left)
+            self._is_polled = False
+            if has_data and self._begins_reading(me):
+                try:
+                    self._read_or_break()
+                finally:
+                    self._reader = None
+            if kicked:
+                break
+        return not self._is_broken
+
+    def kick(self) -> None:
+        """Make `listen` return."""
+        self._kicks.give()
+
+    # -- waiting threads ---------------------------------------------------------------
+
+    def wait_for_event(self, event: WakeEvent, *, deadline: float) -> None:
+        """Return when the event is set or the deadline has passed."""
+        me = threading.current_thread()
+        try:
+            self._attending.add(me)
+            if not event.is_set():
+                self._read_as_guest(me, event, deadline)
+            if not event.is_set():
+                self._sleep(event, deadline)
+        finally:
+            self._attending.discard(me)
+
+    def _read_as_guest(self, me: threading.Thread, event: WakeEvent, deadline: float) -> None:
+        try:
+            if not self._begins_reading(me):
+                return
+            if self._is_polled:
+                self.kick()  # this thread listens now
+            self._listen_for(event, deadline)
+        finally:
+            if self._reader is me:
+                self._reader = None
+        if len(self._attending) > 1 or self._is_broken:
+            self.kick()  # the inbox's thread has to listen for the other waiters
+
+    def _listen_for(self, event: WakeEvent, deadline: float) -> None:
+        while not event.is_set() and not self._is_broken:
+            left = deadline - self._clock.now()
+            if left <= 0:
+                return
+            has_data, _ = self._poll(self._link, self._nudges, left)
+            # A fork sets the child's events, which wakes this thread there. The child must not read
+            # data that is meant for its parent.
+            if has_data and not event.is_set():
+                self._read_or_break()
+
+    def _sleep(self, event: WakeEvent, deadline: float) -> None:
+        # Do not wake every second, because hundreds of threads would do nothing else. The listening
+        # thread checks the clock, and wakes all of them when the machine was suspended.
+        while not event.is_set():
+            left = deadline - self._clock.now()
+            if left <= 0:
+                return
+            event.wait(min(left, LONGEST_TIMER_SECONDS))
+
+    def wake_to_check(self) -> None:
+        """Make a guest see that another thread has set its event."""
+        if self._reader is not None:
+            self._nudges.give()
+
+    # -- reading -----------------------------------------------------------------------
+
+    def _has_reader(self) -> bool:
+        reader = self._reader
+        return reader is not None and reader.is_alive()
+
+    def _begins_reading(self, me: threading.Thread) -> bool:
+        """Make the thread the reader if there is none; return whether it is the reader."""
+        with self._state:
+            if self._is_closed or self._has_reader():
+                return self._reader is me
+            self._reader = me
+        return True
+
+    def _poll(self, link: L | None, kicks: SelfPipe, left: float) -> tuple[bool, bool]:
+        """Wait for data or a kick, for at most `left` seconds; return which of them came."""
+        has_more = link is not None and self._has_more()
+        try:
+            # A kick counts even while there is always more to read, because a server that keeps
+            # sending must not stop this thread from returning when it should.
+            has_data, kicked = kicks.wait(
+                link, 0.0 if has_more else min(left, self._clock.longest_sleep)
+            )
+        except (OSError, ValueError):
+            if self._is_closed:
+                return False, True  # closed by another thread, just now
+            raise
+        return has_data or has_more, kicked
+
+    def _read_or_break(self) -> None:
+        try:
+            with self._using:
+                self._read()
+        except self._broken_by:
+            self._is_broken = True
+        except BaseException:
+            # An interrupt may leave a message partly read and not delivered. The inbox is then
+            # opened again, and all waiters ask again.
+            self._is_broken = True
+            raise
+
+    def close(self) -> None:
+        """Stop listening; a guest leaves first, because it would poll a closed connection."""
+        with self._state:
+            if self._is_closed:
+                return
+            self._is_closed = self._is_broken = True
+        until = self._clock.now() + GUEST_LEAVES_WITHIN_SECONDS
+        while self._has_reader() and self._clock.now() < until:
+            self._nudges.give()
+            time.sleep(0.0005)
+        self._link.close()
+        self._kicks.close()
+        self._nudges.close()
+
+
+class SelfPipe:
+    """Wakes a thread that polls."""
+
+    def __init__(self) -> None:
+        # An interrupt may strike the creator before anything can close it. The pair is kept
+        # separately, and belongs to the finalizer as soon as it exists, so that a garbage collector
+        # that finds this object in a reference cycle finds no open socket.
+        pair: list[socket.socket] = []
+        self._unclosed = weakref.finalize(self, _close, pair)
+        self._unclosed.atexit = False
+        pair.extend(socket.socketpair())
+        self._awake, self._kick = pair
+        self._awake.setblocking(False)
+        self._kick.setblocking(False)
+        # Poll objects are reused, so that not every wait has to set one up.
+        self._polls: dict[int | None, Callable[[float], list[tuple[int, int]]]] = {}
+
+    def wait(self, link: Readable | None, seconds: float) -> tuple[bool, bool]:
+        """Wait for data or a kick; return which of them came."""
+        number = None if link is None else link.fileno()
+        # Take the poll object out while it is in use. It cannot be used twice at once, which would
+        # happen if a signal handler waits for a lock while its thread does.
+        polls = self._polls
+        poll = polls.pop(number, None) or self._poll_of(number)
+        ready = poll(seconds * 1000)
+        polls[number] = poll
+        if len(ready) == 1 and ready[0][0] == number:
+            return True, False
+        if ready:
+            self._swallow()
+        return len(ready) > 1, bool(ready)
+
+    def _poll_of(self, number: int | None) -> Callable[[float], list[tuple[int, int]]]:
+        poll = here.Poll()
+        poll.register(self._awake, here.READ)
+        if number is not None:
+            poll.register(number, here.READ)
+        return poll.poll
+
+    def give(self) -> None:
+        """Make the poll return."""
+        try:
+            self._kick.send(b"!")
+        except OSError:
+            # If the socket is full, a kick is already pending. If it is closed, there is no thread
+            # to wake.
+            return
+
+    def _swallow(self) -> None:
+        """Consume all pending kicks."""
+        try:
+            while self._awake.recv(4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._polls = {}  # a poll after this is refused
+        _close((self._awake, self._kick))
+        # Leave nothing for the finalizer to do, because Python would swallow an interrupt in there.
+        self._unclosed.detach()
+
+
+def _close(pair: Iterable[socket.socket]) -> None:
+    for one in pair:
+        one.close()

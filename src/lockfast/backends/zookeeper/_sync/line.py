@@ -1,0 +1,290 @@
+# Generated from src/lockfast/backends/zookeeper/_async/line.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Reads the line of a name in ZooKeeper, and adds claims to it."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, cast
+
+from lockfast.backends.sessions import records
+from lockfast.backends.sessions.line import LineView
+from lockfast.backends.zookeeper import errors, requests
+from lockfast.backends.zookeeper.nodes import (
+    claim_to_wait_for,
+    component,
+    in_line,
+    is_doubtful,
+    must_step_back,
+    prefix,
+    text_of,
+)
+from lockfast.backends.zookeeper.requests import checked
+from lockfast.core.door import capacity_conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockfast.backends.sessions.records import SessionClaim
+    from lockfast.backends.zookeeper._sync.requests import ZooKeeperRequests
+    from lockfast.backends.zookeeper.connection_threads import ZooKeeperConnection
+    from lockfast.backends.zookeeper.nodes import ClaimNode, NameNode, NameNodes
+    from lockfast.backends.zookeeper.requests import KazooReply
+    from lockfast.model import Claim
+    from lockfast.runtime.clock import Clock
+
+# A claim joins the line of its name as an ephemeral sequential node below the name's node.
+#
+# The request that creates it and the request for the list of children are sent together. The list
+# is read on the same connection after the create, so it contains every claim with a smaller
+# sequence number, and needs no `sync`. The create is a transaction, so a majority has confirmed the
+# session with it.
+
+CONTAINER = 4
+
+
+class ZooKeeperLines:
+    """Reads the lines of names, and adds claims to them."""
+
+    def __init__(
+        self,
+        requests: ZooKeeperRequests,
+        connection: ZooKeeperConnection,
+        doors: NameNodes,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._requests = requests
+        self._connection = connection
+        self._doors = doors
+        self._address = doors.address
+        self._clock = clock
+
+    # -- reading -----------------------------------------------------------------------
+
+    def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
+        """Return the line after a `sync`, so that it includes every earlier change.
+
+        With `confirm`, the line is read after a transaction instead. When our member executes the
+        read that follows, it has applied that transaction, and everything before it.
+        """
+        door = self._doors.of(name)
+        first = requests.Confirm(self._address.root) if confirm else requests.Sync(door.path)
+        before, answer = self._requests.ask(
+            first, requests.GetChildren2(door.path, None), deadline=deadline
+        )
+        if isinstance(before, list):
+            checked(before, is_complete=True, where=self._address.where)
+        return self._line(door, answer, deadline)
+
+    def names(self, *, deadline: float) -> Sequence[str]:
+        """Return the names that have a node."""
+        root = self._address.root
+        _, answer = self._requests.ask(
+            requests.Sync(root), requests.GetChildren2(root, None), deadline=deadline
+        )
+        children = [] if errors.is_missing(answer) else answer[0]
+        return [name for child in children if (name := _name(child))]
+
+    def _line(
+        self, door: NameNode, answer: KazooReply, deadline: float, *, key: str | None = None
+    ) -> LineView:
+        """Return the line in a list of children, and the position of the node at `key` in it."""
+        prefix = f"{door.path}/"
+        if errors.is_missing(answer):
+            return LineView([], 0, prefix=prefix)
+        children, stat = answer
+        known = door.known
+        if known is None or known[1] != stat.mzxid:
+            [found] = self._requests.ask(requests.GetData(door.path, None), deadline=deadline)
+            if errors.is_missing(found):
+                return LineView([], 0, prefix=prefix)
+            known = door.known = (records.capacity_in(found[0], key=door.path), found[1].mzxid)
+        try:
+            nodes = in_line(children)
+        except ValueError as error:
+            raise errors.foreign(str(error), where=self._address.where, path=door.path) from None
+        if is_doubtful(nodes):
+            nodes = self._by_creation(door, nodes, deadline)
+        number = None if key is None else _position(nodes, key.removeprefix(prefix))
+        return LineView(nodes, known[0], prefix=prefix, number=number)
+
+    def _by_creation(
+        self, door: NameNode, line: list[ClaimNode], deadline: float
+    ) -> list[ClaimNode]:
+        """Return the line in the order of the transactions that created its nodes.
+
+        The transaction numbers always show the order, but have to be read node by node. Nodes that
+        have gone meanwhile are left out.
+        """
+        stats = self._requests.ask_each(
+            [requests.Exists(f"{door.path}/{one.name}", None) for one in line], deadline=deadline
+        )
+        created = [(stat.czxid, one) for stat, one in zip(stats, line, strict=True) if stat]
+        return [one for _, one in sorted(created, key=itemgetter(0))]
+
+    # -- joining -----------------------------------------------------------------------
+
+    def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
+        claim, door = one.claim, self._doors.of(one.claim.name)
+        if not (claim.queues or one.key or one.is_unanswered):
+            seen = self._look_first(claim, door, deadline)
+            if seen is not None:
+                return seen
+        line = self._listed(one, door, deadline)
+        if line.number is None:
+            return line
+        nodes = cast("Sequence[ClaimNode]", line.entries)
+        must_leave = must_step_back(nodes, line.number)
+        door.was_held = must_leave or line.number >= line.inside
+        if must_leave:
+            line.stepped_back_for = claim_to_wait_for(nodes, line.number)
+            if claim.queues:
+                self._requests.ask(requests.Delete(one.key, -1), deadline=deadline)
+                one.key = None
+        return line
+
+    def _look_first(self, claim: Claim, door: NameNode, deadline: float) -> LineView | None:
+        """Return the line without joining it, if joining is likely to be useless; otherwise None.
+
+        This keeps a hopeless claim from blocking other claims for a moment.
+        """
+        if claim.capacity == 1 and not door.was_held:
+            return None
+        _, answer = self._requests.ask(
+            requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
+        )
+        line = self._line(door, answer, deadline)
+        weight = sum(node.weight for node in line.entries)
+        is_useless = weight + claim.weight > line.capacity == claim.capacity
+        return line if is_useless else None
+
+    def _listed(self, one: SessionClaim, door: NameNode, deadline: float) -> LineView:
+        """Return the line with the claim in it; the claim joins it if it has no node yet."""
+        if one.is_unanswered and one.key is None:
+            self._find(one, door, deadline)
+        if one.key is not None:
+            answer, stat = self._requests.ask(
+                requests.GetChildren2(door.path, None),
+                requests.Exists(one.key, None),
+                deadline=deadline,
+            )
+            key = one.key if is_ours(stat, one) else None
+            return self._line(door, answer, deadline, key=key)
+        while True:
+            line = self._create(one, door, deadline)
+            if line is not None:
+                return line
+
+    def _create(self, one: SessionClaim, door: NameNode, deadline: float) -> LineView | None:
+        """Create the claim's node and list the line; None if the request has to be repeated."""
+        claim, address = one.claim, self._address
+        create = requests.Create2(
+            f"{door.path}/{prefix(claim)}",
+            records.of_claim(claim),
+            address.acl,
+            requests.EPHEMERAL_SEQUENTIAL,
+        )
+        asked = [create, requests.GetChildren2(door.path, None)]
+        if door.known is None:
+            record = records.of_door(claim.capacity)
+            container = requests.CreateContainer(door.path, record, address.acl, CONTAINER)
+            asked = [container, *asked]
+        one.is_unanswered = True
+        sent_at = self._clock.now()
+        answers = self._connection.ask(*asked, deadline=deadline)
+        *made, node, answer = answers
+        if isinstance(node, tuple):
+            one.record_entry(node[0], token=node[1].czxid)
+        one.is_unanswered = False
+        self._requests.refuse(asked, answers)
+        if errors.is_missing(node):
+            # The server has deleted the empty node of this name, or the node never existed.
+            if made and errors.is_missing(made[0]):
+                self._make_root(deadline)
+            door.known = None
+            return None
+        if made and isinstance(made[0], tuple):
+            door.known = (claim.capacity, made[0][1].mzxid)
+        line = self._line(door, answer, deadline, key=one.key)
+        if line.capacity != claim.capacity:
+            return self._reopen(one, door, line, deadline)
+        line.confirmed_at = sent_at
+        return line
+
+    def _reopen(
+        self, one: SessionClaim, door: NameNode, line: LineView, deadline: float
+    ) -> LineView | None:
+        """Give the door our capacity if nobody else is there, otherwise refuse; leave no node.
+
+        A node with children cannot be deleted, so the capacity changes only while nobody holds or
+        waits.
+        """
+        delete_own = requests.Delete(one.key, -1)
+        if len(line.entries) > 1:
+            self._requests.ask(delete_own, deadline=deadline)
+            one.key = None
+            raise capacity_conflict(one.claim, in_use=line.capacity)
+        self._requests.ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
+        # The key is cleared only now, because until then a withdrawal has to know of the node.
+        one.key = door.known = None
+        return None
+
+    def _find(self, one: SessionClaim, door: NameNode, deadline: float) -> None:
+        """Find the node of a claim whose create was not answered, if there is one."""
+        keys = self.keys_of(one, door, deadline=deadline)
+        if not keys:
+            return
+        stats = self._requests.ask(*(requests.Exists(key, None) for key in keys), deadline=deadline)
+        for key, stat in zip(keys, stats, strict=True):
+            # A node of an older session of ours is deleted by the server with that session.
+            if stat is not None and stat.ephemeralOwner == self._connection.session_id:
+                one.record_entry(key, token=stat.czxid)
+                return
+
+    def keys_of(self, one: SessionClaim, door: NameNode, *, deadline: float) -> list[str]:
+        """Return the nodes of a claim whose create was not answered; there will be no others.
+
+        Requests on one connection are executed in order. If the connection was lost, the create may
+        still be under way through another member. The `sync` is answered when everything is done
+        that the leader had begun, and the leader refuses whatever reaches it later through a
+        connection that we have left. Without the `sync` a claim would not see its own node, join
+        again, and wait behind itself. If the leader has changed by then, the session's check for
+        stray entries finds a node that was created late.
+        """
+        _, answer = self._requests.ask(
+            requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
+        )
+        children = [] if errors.is_missing(answer) else answer[0]
+        return [
+            f"{door.path}/{child}" for child in children if child.startswith(f"{one.claim.id}-")
+        ]
+
+    def _make_root(self, deadline: float) -> None:
+        address = self._address
+        [answer] = self._requests.ask(
+            requests.Create(address.root, b"", address.acl, 0), deadline=deadline
+        )
+        if errors.is_missing(answer):
+            raise errors.no_chroot(address.chroot, where=address.where)
+
+
+def is_ours(stat: KazooReply, one: SessionClaim) -> bool:
+    """Whether the node at the claim's key is the one that was recorded, and not created again."""
+    return getattr(stat, "czxid", None) == one.token
+
+
+def _position(line: Sequence[ClaimNode], name: str) -> int | None:
+    for number, node in enumerate(line):
+        if node.name == name:
+            return number
+    return None
+
+
+def _name(child: str) -> str | None:
+    """Return the name that a node represents, or None if the node is not ours."""
+    try:
+        name = text_of(child)
+    except ValueError:
+        return None
+    return name if component(name) == child else None

@@ -1,0 +1,54 @@
+# Generated from src/lockfast/backends/zookeeper/_async/requests.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Sends the requests of a ZooKeeper session, and raises unexpected replies as errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, NotEmptyError
+
+from lockfast.backends.zookeeper import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockfast.backends.zookeeper.address import Address
+    from lockfast.backends.zookeeper.connection_threads import ZooKeeperConnection
+    from lockfast.backends.zookeeper.requests import KazooReply, Request
+
+EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
+"""Errors that result from concurrent requests by other clients, which create and delete nodes too.
+"""
+
+REQUESTS_AT_ONCE = 500
+"""Maximum number of requests that are sent together where there may be very many."""
+
+
+class ZooKeeperRequests:
+    """Sends requests on the connection of one session, and raises unexpected replies."""
+
+    def __init__(self, connection: ZooKeeperConnection, address: Address) -> None:
+        self._connection = connection
+        self._address = address
+
+    def ask(self, *asked: Request, deadline: float) -> list[KazooReply]:
+        """Return the replies; an error that is not in EXPECTED is raised."""
+        answers = self._connection.ask(*asked, deadline=deadline)
+        self.refuse(asked, answers)
+        return answers
+
+    def ask_each(self, asked: Sequence[Request], *, deadline: float) -> list[KazooReply]:
+        """Return the replies to any number of requests, as `ask` does."""
+        answers: list[KazooReply] = []
+        for i in range(0, len(asked), REQUESTS_AT_ONCE):
+            answers += self.ask(*asked[i : i + REQUESTS_AT_ONCE], deadline=deadline)
+        return answers
+
+    def refuse(self, asked: Sequence[Request], answers: Sequence[KazooReply]) -> None:
+        """Raise the first error that is not in EXPECTED, if there is one."""
+        for request, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, KazooException) and not isinstance(answer, EXPECTED):
+                where, users = self._address.where, self._address.users
+                error = errors.refused(answer, where=where, path=request.path, users=users)
+                raise error from answer

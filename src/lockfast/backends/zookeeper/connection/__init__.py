@@ -1,1 +1,0 @@
-"""The connection: a hand-written pair, for tasks and for threads."""

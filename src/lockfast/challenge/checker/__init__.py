@@ -1,1 +1,0 @@
-"""Whether a history can have been a lock; values in, values out."""

@@ -1,1 +1,0 @@
-"""`lockfast challenge`: what is asked for, what is shown meanwhile, and what it came to."""

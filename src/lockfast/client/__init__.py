@@ -1,0 +1,1 @@
+"""The client: the API that applications call."""

@@ -1,0 +1,183 @@
+"""One acquire's share in a hold, as the lock and the hold see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from lockfast.core.small_set import SeveralItems, added, each, without
+from lockfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Sequence
+
+    from lockfast.client._async.acquisition import AcquireGroup
+    from lockfast.client._async.client import AsyncClient
+    from lockfast.client._async.hold import AsyncHold
+    from lockfast.client._async.lease import AsyncLease
+    from lockfast.client._async.lock import AsyncLock
+    from lockfast.core.small_set import SmallSet
+
+
+class AsyncHandle:
+    """A share in a hold, released exactly once; touched under the client's state lock.
+
+    The caller's lease is referenced only weakly. A caller that drops its lease may still call
+    `lock.release()`, but not once its thread or task has ended.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "ended_by",
+        "hold",
+        "is_ended",
+        "is_left_behind",
+        "is_released",
+        "lease",
+        "lock",
+        "together",
+    )
+
+    def __init__(
+        self, hold: AsyncHold, lock: weakref.ref[AsyncLock], together: AcquireGroup | None = None
+    ) -> None:
+        self.hold: AsyncHold = hold
+        self.lock: weakref.ref[AsyncLock] = lock
+        self.together: AcquireGroup | None = together
+        self.lease: weakref.ref[AsyncLease] | None = None
+        self.is_released: bool = False
+        self.is_ended: bool = False
+        self.is_left_behind: bool = False
+        """Whether an interrupt left the handle to the background, which ends it because no caller
+        has it."""
+        self.ended_by: str = "released"
+
+    def is_kept(self) -> bool:
+        """Whether the caller still has the lease."""
+        return self.lease is not None and self.lease() is not None
+
+    def is_under_way(self) -> bool:
+        """Whether the handle was acquired along with others, none of which a caller has yet."""
+        return self.together is not None and self.together.owes
+
+    def end(self) -> None:
+        """Mark the handle as ended; its release is done, or continues in the background."""
+        self.is_ended = True
+        lock = self.lock()
+        if lock is not None:
+            lock.forget(self)
+
+
+class AsyncReleaseGuard:
+    """Handles that must be ended, kept only by the code that is about to end them.
+
+    In threads an interrupt (an exception from a signal handler or a time limit) can be raised at
+    any call, even before the `try` or inside the `except` that would have cleaned up. So cleanup
+    does not rely on `try` and `except` alone. When the frames that should have ended the handles
+    are gone, Python drops this object, and the client's background ends the handles that are left.
+    """
+
+    handles: Sequence[AsyncHandle] = ()  # the value if `__init__` is interrupted
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        handles: Sequence[AsyncHandle],
+        *,
+        entered: AsyncOpenBlocks[Any] | None = None,
+        block: object = None,
+    ) -> None:
+        self._client = client
+        self.handles = handles
+        self._entered = entered
+        self._block = block
+        self._runs_out = False
+
+    def leave_to_ttl(self) -> None:
+        """Leave the handles to their ttl instead of ending them; takes no lock, for finalizers."""
+        self._runs_out = True
+
+    def fulfil(self) -> None:
+        """Drop the obligation; the handles were ended, or a repeated release may end them."""
+        self.handles = ()
+
+    def clear_up(self) -> None:
+        """End, in the background, the handles that were not ended."""
+        if self._entered is not None:
+            self._entered.discard(self._block)
+        for handle in self.handles:
+            if handle.is_ended:
+                continue
+            if self._runs_out:
+                handle.hold.leave_to_ttl()
+            else:
+                self._client.leave(handle)
+
+    def __del__(self) -> None:
+        # A finalizer may run anywhere, even inside a step that another lock protects, so do no more
+        # than this.
+        for handle in self.handles:
+            if not handle.is_ended:
+                self._client.left_behind(self)
+                return
+
+
+# The `with` blocks entered through one shared object, and by which thread or task.
+
+
+class Entered(Protocol):
+    """A block that records which thread or task entered it."""
+
+    @property
+    def entered_by(self) -> weakref.ref[runtime.Context]:
+        """The thread or task that entered the block."""
+        ...
+
+
+T = TypeVar("T", bound=Entered)
+
+
+class AsyncOpenBlocks(Generic[T]):
+    """The open blocks, in order of entry."""
+
+    __slots__ = ("_blocks", "_client")
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+        self._blocks: SmallSet[T] = None
+
+    def push(self, block: T) -> None:
+        """Record that the current thread or task has entered the block."""
+        with self._client.state:
+            self._blocks = added(self._blocks, block)
+
+    def pop(self) -> T:
+        """Remove and return the innermost block of the current thread or task, which leaves it.
+
+        A block may also be left by a thread or task that did not enter it (a fixture, an exit
+        stack). In that case the block is most likely one whose own thread or task has ended.
+        """
+        with self._client.state:
+            only = self._blocks
+            if only is not None and not isinstance(only, SeveralItems):
+                self._blocks = None
+                return only
+            blocks = each(self._blocks)
+            if len(blocks) > 1:
+                context = runtime.context()
+                mine = [one for one in blocks if one.entered_by() is context]
+                blocks = tuple(
+                    mine or [one for one in blocks if _is_gone(one.entered_by())] or blocks
+                )
+            innermost = blocks[-1]
+            self._blocks = without(self._blocks, innermost)
+            return innermost
+
+    def discard(self, block: T) -> None:
+        """Forget a block that was ended in another way, if it is recorded here."""
+        with self._client.state:
+            self._blocks = without(self._blocks, block)
+
+
+def _is_gone(owner: runtime.Context | None) -> bool:
+    return owner is None or runtime.has_ended(owner)

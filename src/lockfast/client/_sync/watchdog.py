@@ -1,0 +1,402 @@
+# Generated from src/lockfast/client/_async/watchdog.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The background of one client, which renews its leases and reports their loss.
+
+One task or thread watches all leases, never one per lock. All renewals that are due together go in
+one request, from a task or thread that exists only for this request. The one that watches must not
+wait for the store, because then nothing would report the leases that end meanwhile.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lockfast.core.renewal import (
+    HELD,
+    RENEW_TOGETHER_FRACTION,
+    after_renewal,
+    due_after,
+    retry_after_silence,
+)
+from lockfast.errors import LockError, OutcomeUnknown
+from lockfast.events import AtRisk, Renewed, SafeAgain
+from lockfast.model import FOREVER, Proven, Renewal
+from lockfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockfast.client._sync.client import Client
+    from lockfast.client._sync.hold import Hold
+    from lockfast.events import LossReason
+    from lockfast.model import Claim
+
+WATCHDOG_MIN_SLEEP_SECONDS = 0.0005
+CANCEL_LATENCY_SECONDS = 0.05
+"""Interval at which `cancel` events are checked while a wait has one, in seconds. They are polled,
+because an event of the application notifies nobody when it is set. The check sends no request."""
+WATCHDOG_IDLE_SECONDS = 30.0
+"""Time with nothing to watch after which the background ends, in seconds; it restarts when needed.
+"""
+
+
+class Watchdog:
+    """Renews leases that are due, and reports those that are lost."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.watched: dict[Hold, None] = {}
+        """The holds that it watches; touched under the client's state lock."""
+        self._renewing: set[runtime.Task] = set()
+        self.ends_first: float = FOREVER
+        """When the first of the watched holds ends; `notice` has nothing to report before then."""
+        self.wakes_at: float = FOREVER
+        """When the background is to run next; if that is long past, something kept it from running.
+        """
+        self._kick: runtime.WakeEvent | None = None
+        self._task: runtime.TasklessRunner | None = None
+        self._is_stopping = False
+        self._must_renew_all = False
+        self._is_dropped = False
+        self.was_used: bool = False
+        """Whether the background ever had something to do."""
+
+    # -- called by the client ----------------------------------------------------------
+
+    def watch(self, hold: Hold) -> None:
+        """Watch the hold from now on; call this under the client's state lock."""
+        self.watched[hold] = None
+        if hold.ends_at < self.ends_first:  # noqa: PLR1730 - a call costs more
+            self.ends_first = hold.ends_at
+        if self._task is None or hold.next_look_at < self.wakes_at or not self._task.is_alive():
+            self._run_before(hold.next_look_at)
+
+    def hurry(self) -> None:
+        """Renew everything now, because the backend suspects a loss; callable from any thread."""
+        self._must_renew_all = True
+        self.kick()
+
+    def kick(self) -> None:
+        """Make the background check its holds now, if it runs; callable from any thread."""
+        kick = self._kick
+        if kick is not None:
+            kick.set()
+
+    def end_when_idle(self) -> None:
+        """Let the background end as soon as it has nothing to watch; callable from any thread.
+
+        The background keeps the client and its connections alive. It starts again when needed.
+        """
+        self._is_dropped = True
+        self.kick()
+
+    def wake(self) -> None:
+        """Make the background check its holds now; start it if it does not run."""
+        with self._client.state:
+            self._run_before(-FOREVER)
+
+    def notice(self, now: float | None = None) -> None:
+        """Report every loss that is due by the clock, before the caller's call returns.
+
+        Usually the background has reported it already, but not if the process, the loop or the
+        whole machine was asleep.
+        """
+        if now is None:
+            now = self._client.clock.now()
+        if now >= self.ends_first:
+            self._look(now)
+
+    def settle(self, hold: Hold, answer: Renewal | Proven, *, sent_at: float) -> None:
+        """Apply the reply to a request that was sent at `sent_at`."""
+        now = self._client.clock.now()
+        start = sent_at
+        if isinstance(answer, Proven):
+            outcome, start = Renewal.RENEWED, answer.counted_from
+        elif answer is Renewal.RENEWED and hold.life.is_proven:
+            # The reply does not say from when the ttl counts. Counting from the request would trust
+            # a deposed leader.
+            outcome = Renewal.UNKNOWN
+        else:
+            outcome = answer
+        until = after_renewal(hold.until, outcome, sent_at=start, now=now, ttl=hold.grant.ttl)
+        self._apply(hold, outcome, until=until, sent_at=start, now=now)
+
+    def _apply(
+        self,
+        hold: Hold,
+        outcome: Renewal,
+        *,
+        until: float | None,
+        sent_at: float,
+        now: float,
+    ) -> None:
+        if until is None:
+            hold.lose(_reason(hold, outcome, now))
+            return
+        margin, is_safe_again = hold.until - now, False
+        with self._client.state:
+            if hold.hold_state is not HELD:
+                return
+            hold.until = until
+            if outcome is Renewal.UNKNOWN:
+                hold.unanswered = True
+                if hold.due < FOREVER:
+                    hold.due = retry_after_silence(now=now, ttl=hold.span)
+            else:
+                hold.unanswered, hold.asked_at = False, None
+                hold.span = ttl = hold.grant.ttl
+                # After a late reply or with an old proof, the lease may still be at risk.
+                if not hold.is_at_risk(now):
+                    is_safe_again, hold.at_risk_reported = hold.at_risk_reported, False
+                    hold.at_risk_noted = False
+                # The proof of a session may be so old that a renewal is due already. Then renew
+                # soon, but not at once, because that would repeat for ever.
+                due = max(
+                    due_after(sent_at=sent_at, ttl=ttl, life=hold.life),
+                    retry_after_silence(now=now, ttl=ttl),
+                )
+                hold.due = due if hold.renews else FOREVER
+            hold.plan()
+        if is_safe_again:
+            hold.tell(SafeAgain, (until - now,))
+        if outcome is Renewal.RENEWED:
+            hold.tell(Renewed, (margin,))
+
+    def stop(self) -> None:
+        """End the background."""
+        self._is_stopping = True
+        with self._client.state:
+            task, kick = self._task, self._kick
+        if kick is not None:
+            kick.set()
+        if task is not None:
+            task.join()
+        for renewal in list(self._renewing):
+            renewal.join()
+
+    def after_fork_in_child(self) -> None:
+        """Start empty, because the parent's thread renews the parent's leases."""
+        self.__init__(self._client)  # type: ignore[misc]
+
+    # -- the background ----------------------------------------------------------------
+
+    def _run_before(self, moment: float) -> None:
+        if self._is_stopping:
+            return
+        if self._task is None or not self._task.is_alive():
+            self.was_used = True
+            self._kick = kick = runtime.WakeEvent()
+            self.wakes_at = FOREVER
+            self._task = runtime.spawn_taskless(partial(self._run, kick), name="lockfast-watchdog")
+        elif moment < self.wakes_at and self._kick is not None:
+            # Wake it only if it would oversleep, because waking a thread at every acquire costs
+            # more than the acquire.
+            self._kick.set()
+
+    def _run(self, kick: runtime.WakeEvent) -> None:
+        client = self._client
+        idle_since = client.clock.now()
+        # An interrupted start can leave a run that is not recorded; it ends here once another run
+        # has replaced its event.
+        while kick is self._kick and not self._is_stopping:
+            kick.clear()
+            if self._is_stopping:
+                break  # set between the check above and the clear
+            now = client.clock.now()
+            client.clear_up()
+            client.cleanup_queue.resume()
+            due, wake_at = self._look(now)
+            if client.wake_cancelled():
+                wake_at = min(wake_at, now + CANCEL_LATENCY_SECONDS)
+                idle_since = now
+            if self._must_renew_all:
+                self._must_renew_all = False
+                with client.state:
+                    due = list(self.watched)
+            if due:
+                self._begin_renewing(due, now)
+                continue
+            with client.state:
+                if self.watched:
+                    idle_since = now
+                elif self._is_dropped or now - idle_since > WATCHDOG_IDLE_SECONDS:
+                    # only once, so that a lock still in use works as before
+                    self._is_dropped = False
+                    self._task = None
+                    return
+                # Always sleep a little, so that a mistake here cannot become a busy loop.
+                longest = now + client.clock.longest_sleep
+                self.wakes_at = max(now + WATCHDOG_MIN_SLEEP_SECONDS, min(wake_at, longest))
+            runtime.wait_for(kick, deadline=self.wakes_at, clock=client.clock)
+
+    def _look(self, now: float) -> tuple[list[Hold], float]:
+        """Report losses and risks by the clock; return holds to renew, and when to look next."""
+        due: list[Hold] = []
+        lost: list[tuple[Hold, LossReason]] = []
+        at_risk: list[Hold] = []
+        wake_at = ends_first = FOREVER
+        with self._client.state:
+            for hold in self.watched:
+                if now >= hold.ends_at:
+                    lost.append((hold, "expired" if now >= hold.until else "max_hold"))
+                    continue
+                if (
+                    (hold.unanswered or now >= hold.next_look_at)
+                    and not hold.at_risk_noted
+                    and hold.is_at_risk(now)
+                ):
+                    hold.at_risk_noted = True
+                    hold.plan()
+                    at_risk.append(hold)
+                # Use plain comparisons, because this runs for each of ten thousand leases.
+                if hold.ends_at < ends_first:  # noqa: PLR1730 - a call costs more
+                    ends_first = hold.ends_at
+                if hold.next_look_at < wake_at:  # noqa: PLR1730
+                    wake_at = hold.next_look_at
+            if wake_at <= now:
+                due = [
+                    one
+                    for one in self.watched
+                    if one.due <= now + RENEW_TOGETHER_FRACTION * one.span and not one.is_renewing
+                ]
+            self.ends_first = ends_first
+        for hold in at_risk:
+            self._report_at_risk(hold, now)
+        self._tell(lost)
+        return due, wake_at
+
+    def _report_at_risk(self, hold: Hold, now: float) -> None:
+        """Report that the lease is at risk, unless it was renewed or lost in the meantime.
+
+        The hook of another lease may take time. A late report would read as if the risk were the
+        latest state.
+        """
+        with self._client.state:
+            is_so = hold.at_risk_reported = hold.at_risk_noted and hold.hold_state is HELD
+        if is_so:
+            hold.tell(AtRisk, (hold.until - now,))
+
+    def _tell(self, lost: list[tuple[Hold, LossReason]]) -> None:
+        """Report each loss, whatever the hook of another lease does."""
+        while lost:
+            hold, reason = lost.pop(0)
+            try:
+                hold.lose(reason)
+            except BaseException:
+                # A hook exits the program, in a call of the application. Report the other losses
+                # before that.
+                self._tell(lost)
+                raise
+
+    def _begin_renewing(self, due: list[Hold], now: float) -> None:
+        for hold in due:
+            if hold.is_abandoned():
+                self._abandon(hold)
+        due = [hold for hold in due if hold.due < FOREVER]
+        with self._client.state:
+            for hold in due:
+                hold.is_renewing = True
+                if hold.asked_at is None:
+                    hold.asked_at = now
+                hold.plan()
+            self._renewing = {one for one in self._renewing if one.is_alive()}
+        if not due:
+            return
+        try:
+            renewal = runtime.spawn(partial(self._renew_all, due), name="lockfast-renewal")
+        except RuntimeError as error:
+            # No thread can be started right now, so act as if the store had not answered.
+            self._client.logger.warning("leases could not be renewed: %s", error)
+            self._answered([(hold, Renewal.UNKNOWN) for hold in due], sent_at=now)
+        else:
+            self._renewing.add(renewal)
+
+    def _renew_all(self, due: list[Hold]) -> None:
+        # Renew in batches, each with its own deadline. No request timeout is long enough for a
+        # hundred thousand leases, and the replies to the first batch must not wait for the last.
+        client, left = self._client, due
+        size = client.backend.renewals_at_once
+        try:
+            while left:
+                some, left = left[:size], left[size:]
+                self._renew(some, sent_at=client.clock.now())
+        finally:
+            if left:  # after a cancellation, for example; these are renewed later
+                unknown = [(hold, Renewal.UNKNOWN) for hold in left]
+                self._answered(unknown, sent_at=client.clock.now())
+
+    def _renew(self, due: list[Hold], *, sent_at: float) -> None:
+        client = self._client
+        # A reply that arrives after the last of these leases has ended is useless.
+        deadline = min(sent_at + client.request_timeout, max(hold.until for hold in due))
+        grants = [hold.grant for hold in due]
+        unknown = [(hold, Renewal.UNKNOWN) for hold in due]
+        try:
+            answers = client.backend.renew(grants, deadline=deadline)
+            outcomes: Sequence[tuple[Hold, Renewal | Proven]] = list(zip(due, answers, strict=True))
+        except LockError as error:
+            # Whatever the error, the store may or may not have renewed, so the old deadline stays
+            # valid.
+            client.dispatcher.failed("renew", error, _one_of(due))
+            outcomes = unknown
+        except Exception:
+            # This is a defect in the backend, perhaps for one lease only, so the others must live
+            # on.
+            client.logger.exception("the backend failed in a renewal")
+            outcomes = unknown
+        except BaseException:
+            # This task was cancelled, perhaps along with all others. Another task will renew the
+            # leases.
+            self._answered(unknown, sent_at=sent_at)
+            raise
+        silent = [hold for hold, outcome in outcomes if outcome is Renewal.UNKNOWN]
+        if silent and outcomes is not unknown:
+            silence = OutcomeUnknown("a renewal was not answered")
+            client.dispatcher.failed("renew", silence, _one_of(silent))
+        self._answered(outcomes, sent_at=sent_at)
+
+    def _answered(
+        self, outcomes: Sequence[tuple[Hold, Renewal | Proven]], *, sent_at: float
+    ) -> None:
+        for hold, outcome in outcomes:
+            hold.is_renewing = False
+            if self._client.dispatcher.away and outcome is not Renewal.UNKNOWN:
+                self._client.dispatcher.answered(hold.grant.claim)
+            self.settle(hold, outcome, sent_at=sent_at)
+        with self._client.state:
+            self._run_before(min(hold.next_look_at for hold, _ in outcomes))
+
+    def _abandon(self, hold: Hold) -> None:
+        with self._client.state:
+            hold.renews = False
+            hold.due = FOREVER
+            hold.plan()
+        why = (
+            "neither it nor its lock can be reached"
+            if hold.lock() is None
+            else f"the {runtime.OWNER} that acquired it has ended, and nobody has kept it"
+        )
+        message = (
+            f"the lease on {hold.grant.claim.name!r} was abandoned: {why}, so it is no longer "
+            "renewed; keep the lease, or use `with`"
+        )
+        try:
+            warnings.warn(message, ResourceWarning, stacklevel=2)
+        except ResourceWarning:
+            # Warnings are errors here, and no caller could catch this one, so write it to the log.
+            self._client.logger.warning(message)
+
+
+def _one_of(holds: Sequence[Hold]) -> Claim | None:
+    """Return the claim that a request was about, or None if it was about several."""
+    return holds[0].grant.claim if len(holds) == 1 else None
+
+
+def _reason(hold: Hold, outcome: Renewal, now: float) -> LossReason:
+    if outcome is Renewal.BROKEN:
+        return "broken"
+    if outcome is Renewal.LOST and now < hold.until:
+        return hold.life.loss_reason
+    return "expired"

@@ -1,1 +1,0 @@
-"""Statements on a connection of the caller's; the source of the sync flavour."""

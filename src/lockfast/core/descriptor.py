@@ -1,0 +1,191 @@
+"""What a store declares (its schemes and the clients it adopts), and URLs with several hosts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from lockfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+# Parse URLs that may name several hosts, and show them without secrets.
+
+_HOST_AND_PORT: Final = r"(\[[^]]*\]|[^:,]*)(:\d*)?"
+"""A host name, or an address in brackets, and its port."""
+_HOSTS_AND_PORTS: Final = re.compile(f"{_HOST_AND_PORT}(,{_HOST_AND_PORT})*").fullmatch
+
+
+def split(url: str) -> SplitResult:
+    """Return the parts of a URL that may have several hosts; ValueError if it is malformed."""
+    parts = _split(url)
+    if (mistake := _encoding_mistake(parts)) is not None:
+        raise ConfigurationError(f"the URL {masked(url)!r} cannot be read: {mistake}")
+    return parts
+
+
+def _split(url: str) -> SplitResult:
+    # Newer Python versions treat the whole netloc as one host, in which nothing may precede a
+    # bracket, so they would refuse `h1,[::1]:5`. Check each host separately instead.
+    scheme, separator, rest = url.partition("://")
+    end = min((rest.index(one) for one in "/?#" if one in rest), default=len(rest))
+    place, others = rest[:end], rest[end:]
+    if not separator or "," not in place or "[" not in place:
+        return urlsplit(url)
+    login, at, hosts = place.rpartition("@")
+    for one in hosts.split(","):
+        urlsplit(f"{scheme}://{login}{at}{one}")
+    return urlsplit(f"{scheme}://{others}")._replace(netloc=place)
+
+
+def _encoding_mistake(parts: SplitResult) -> str | None:
+    """Return a message about a character that must be percent-encoded; None if none must.
+
+    A password with such a character shifts the parts that a parser sees. A piece of the password
+    would then be taken for a port, a database or an option, and shown in the error.
+    """
+    if parts.fragment:
+        return "a # is written %23"  # no store uses a fragment
+    if parts.netloc and "@" in parts.path:
+        return "a / in a user or a password is written %2F, and an @ after the host %40"
+    names = [one.partition("=")[0] for one in parts.query.split("&")]
+    is_login = "@" in parts.query and "@" not in parts.netloc and not _HOSTS_AND_PORTS(parts.netloc)
+    if is_login or any("@" in one for one in names):
+        return "a ? in a user or a password is written %3F"
+    return None
+
+
+class Endpoint(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def hosts_in(text: str, *, port: int, where: str) -> tuple[tuple[str, int], ...]:
+    """Return the hosts in a comma-separated list, each with its own port or else with `port`."""
+    found = tuple(_host(one, port, where) for one in text.split(",") if one)
+    if not found:
+        raise ConfigurationError(f"{where} names no host")
+    return found
+
+
+def _host(text: str, port: int, where: str) -> tuple[str, int]:
+    # The text is a name or an address in brackets, such as [::1]:6379, with or without a port.
+    host, bracket, rest = text.partition("]")
+    if bracket:
+        host, number = host.lstrip("["), rest.lstrip(":")
+    else:
+        host, _, number = text.partition(":")
+    if not host or not (number or "1").isdecimal() or int(number or 1) not in range(1, 65536):
+        raise ConfigurationError(f"{where}: {text!r} is not a host or host:port")
+    return host, int(number or port)
+
+
+def masked(url: str) -> str:
+    """Return the URL without anything that may be secret, for errors, logs and reports.
+
+    The URL is parsed by hand, because a password with a slash or a hash shifts the parts that a
+    parser sees, and a piece of the password would be shown. So everything before the last @ is
+    removed, and all values after a question mark.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "", url
+    _, at, place = rest.rpartition("@")
+    place, question, query = place.partition("?")
+    names = [one.partition("=")[0] for one in query.split("&") if one]
+    hidden = "***@" if at else ""
+    return f"{scheme}{separator}{hidden}{place}{question}" + "&".join(f"{one}=***" for one in names)
+
+
+# What a store declares before its driver is needed: its URLs, and the clients that it adopts.
+#
+# The `descriptor.py` in each package of `lockfast.backends` declares them and imports no driver,
+# because an error that lists what is accepted reads the descriptors of all stores.
+
+
+def server_arguments(url: SplitResult, namespace: str) -> dict[str, Any]:
+    """Return the arguments of a backend that connects to a server; `url` is without its query."""
+    plain = f"{url.scheme}://{url.netloc}{url.path}"
+    return {"url": plain, "location": masked(plain), "namespace": namespace}
+
+
+def is_asyncio_class(kind: type) -> bool:
+    """Whether a class, or one of its bases, is defined in a package called asyncio."""
+    return any("asyncio" in one.__module__.split(".") for one in kind.__mro__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignClients:
+    """The clients of other libraries that a store adopts, recognised by their packages."""
+
+    packages: frozenset[str]
+    """The top-level packages of these clients. A class that inherits from a class of one of these
+    packages counts too."""
+    listed_as: str
+    """How the error for an unknown client lists these clients."""
+    options: frozenset[str] = frozenset()
+    """Options accepted together with such a client; all other settings are the client's own."""
+    is_asyncio: Callable[[type], bool] | None = None
+    """Whether a class is asyncio or sync; None if both flavours accept it."""
+    is_ours: Callable[[Any], bool] | None = None
+    """Whether a client connects to this store; None if its package serves no other store."""
+    objection: Callable[[Any], str | None] | None = None
+    """Returns why a client of this store is refused all the same, or None if it is not. The
+    function itself is None if no client is refused."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Packages whose classes only resemble these clients, each with the reason for refusing them.
+    """
+
+    def objection_to(self, client: object) -> str | None:
+        """Return why a client that looks like one of these is refused, or None."""
+        if self.objection is not None and self.includes(client):
+            return self.objection(client)
+        return next((self.refused[one] for one in _roots(client) if one in self.refused), None)
+
+    def includes(self, client: object) -> bool:
+        """Whether the client is one of these."""
+        if self.packages.isdisjoint(_roots(client)):
+            return False
+        return self.is_ours is None or self.is_ours(client)
+
+
+def _roots(client: object) -> list[str]:
+    return [one.__module__.partition(".")[0] for one in type(client).__mro__]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreDescriptor:
+    """What `lockfast.urls` needs to know about one store."""
+
+    backend: str
+    """The name of its class in `_sync/backend.py`; in `_async`, the name begins with `Async`."""
+    schemes: Mapping[str, str]
+    """Each scheme with an example URL."""
+    scheme_aliases: Mapping[str, str] = field(default_factory=dict)
+    """Schemes that others use for this store, each with our scheme to write instead."""
+    arguments: Callable[[SplitResult, str], dict[str, Any]] = server_arguments
+    """Returns the backend's arguments for a URL and a namespace; options are passed separately."""
+    named_file: Callable[[SplitResult], Path | None] | None = None
+    """Returns the file that a URL names, if any; None if opening a URL creates no file."""
+    extra: str | None = None
+    """The Lockfast extra that installs the store's driver; None if the store needs no driver."""
+    driver_needs: str = ""
+    """What else the driver needs, for the error when the driver is installed but cannot be loaded.
+    """
+    clients: tuple[ForeignClients, ...] = ()
+    """The clients that the store adopts."""
+    together: ForeignClients | None = None
+    """Clients of which several form one store together, each with a server of its own."""
+    removed: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Option values that older versions accepted, each with what to use instead."""
+    factory_options: frozenset[str] | None = None
+    """Options accepted together with a connection factory; None if a factory is not accepted."""

@@ -1,0 +1,69 @@
+"""Notice a `with` block that an interrupt ends without its `__exit__`, as can happen in threads.
+
+CPython checks for signals wherever a function begins, so an interrupt can end a `with` statement
+after `__enter__` has returned and before the first instruction of `__exit__`. Nothing reports that.
+But the statement keeps the bound `__exit__` for as long as it runs. So an object that is attached
+to the bound method is dropped when the statement ends, and not before.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F")
+
+
+class CleanupObligation(Protocol):
+    """An object kept until some work is finished; if dropped before `fulfil`, it cleans up."""
+
+    def fulfil(self) -> None:
+        """Mark the cleanup as no longer needed."""
+
+
+def leaves_block(function: F) -> F:
+    """Decorate an exit method so that the `with` statement that calls it can keep an obligation."""
+    return cast("F", _BlockExit(cast("Callable[..., Any]", function)))
+
+
+def keep_for_block(manager: object, obligation: CleanupObligation) -> None:
+    """Let the `with` statement that is entering the manager keep the obligation.
+
+    Without a statement (an exit stack, or `__enter__` called by hand), the caller has to leave the
+    block, as with any other context manager.
+    """
+    latest: weakref.ref[_BoundExit] | None = getattr(_entering, "latest", None)
+    bound = None if latest is None else latest()
+    if bound is None or bound.obligation is not None or bound.args[0] is not manager:
+        obligation.fulfil()
+    else:
+        bound.obligation = obligation
+
+
+class _BoundExit(functools.partial[Any]):
+    """A bound method, written in C like any other, so that no code of ours runs before it."""
+
+    obligation: CleanupObligation | None = None
+
+
+class _BlockExit:
+    """Creates a new bound method for each `with` statement, which looks it up before entering."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, manager: object, kind: type | None = None) -> Callable[..., Any]:
+        if manager is None:
+            return self._function
+        bound = _BoundExit(self._function, manager)
+        _entering.latest = weakref.ref(bound)
+        return bound
+
+
+_entering = threading.local()

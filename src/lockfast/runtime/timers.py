@@ -1,0 +1,98 @@
+"""Periodic waits, and the spin budget of a connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from lockfast.runtime import aio, threads
+
+# Spin for a reply before sleeping, but only while spinning usually finds the reply.
+
+SPIN_SECONDS = 0.0001
+SPIN_LIMIT = 100
+"""How long to spin for a reply before sleeping, in seconds, and with how many attempts at most."""
+
+SPIN_BACKOFF_LIMIT = 128
+"""Largest number of replies to sleep for between two spins."""
+
+
+class SpinBudget:
+    """Decides for one connection whether to spin.
+
+    A nearby server replies sooner than a sleeping thread is woken, so on an idle machine spinning
+    halves the time of a request. If replies take longer, or others need the processor or the
+    interpreter, spinning only costs. So each failed spin doubles the number of replies to sleep for
+    before the next spin, and each successful spin reduces that number by a quarter. One late reply
+    in ten then does no harm, and if every other reply is late, there is hardly any spinning.
+    """
+
+    __slots__ = ("backoff", "sleeps")
+
+    def __init__(self) -> None:
+        self.sleeps: int = 0
+        """Replies to sleep for before the next spin."""
+        self.backoff: int = 1
+        """The value of `sleeps` after the next failed spin."""
+
+    def spin_failed(self) -> None:
+        """Record a failed spin, so that we sleep for the next replies."""
+        self.sleeps = self.backoff
+        self.backoff = min(2 * self.backoff, SPIN_BACKOFF_LIMIT)
+
+    def found(self) -> None:
+        """Record a successful spin, so that we spin more readily."""
+        self.backoff = max(1, self.backoff * 3 // 4)
+
+
+# Waiting for a wakeup, and checking now and then in case none comes.
+
+
+class TaskTicker:
+    """One timer for all waiting tasks, most of which are woken before it fires.
+
+    A timer for each waiter would cost more than the rest of the wait.
+    """
+
+    __slots__ = ("_before_last", "_every", "_loop", "_since_last", "_timer")
+
+    def __init__(self, longest: float) -> None:
+        self._every = longest / 2
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._since_last: list[aio.WakeEvent] = []
+        self._before_last: list[aio.WakeEvent] = []
+
+    def timeout_for(self, event: aio.WakeEvent) -> float | None:
+        """Return None, for no timeout; the timer sets the event spuriously within `longest`."""
+        if self._timer is None:
+            # Imported here, because threads use this module too and do without asyncio.
+            from asyncio import get_running_loop  # noqa: PLC0415
+
+            self._loop = get_running_loop()
+            self._timer = self._loop.call_later(self._every, self._go)
+        self._since_last.append(event)
+        return None
+
+    def _go(self) -> None:
+        for event in self._before_last:
+            event.set()
+        self._before_last, self._since_last = self._since_last, []
+        self._timer = None
+        if self._before_last and self._loop is not None:
+            self._timer = self._loop.call_later(self._every, self._go)
+
+
+class ThreadTicker:
+    """A timeout for each waiting thread, which costs nothing."""
+
+    __slots__ = ("_longest",)
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+
+    def timeout_for(self, _event: threads.WakeEvent) -> float | None:
+        """Return the wait timeout for the event."""
+        return self._longest

@@ -1,1 +1,0 @@
-"""How something is ended where nobody can await it: in a hook, or when it was dropped."""

@@ -1,0 +1,405 @@
+"""Laws 1 to 5: who holds a name, and how the store replies."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from lockfast.errors import (
+    AcquireTimeout,
+    BackendUnavailable,
+    ConfigurationError,
+    LeaseLost,
+    WouldDeadlock,
+)
+from lockfast.model import ALL, Grant, Held, Renewal
+from lockfast.testing import aio as runner
+from lockfast.testing._async.contract.subject import AsyncTrials, Overlap, requires
+
+
+class AsyncLawsOfExclusion(AsyncTrials):
+    """The laws about holding."""
+
+    # -- Law 1: the body never runs without the lock -------------------------------------
+
+    async def test_law_01_a_held_lock_raises_instead_of_running_the_body(self) -> None:
+        """`with` on a lock that another client holds raises, and says that it is held."""
+        held = await self.locks().lock("door", ttl=self.long_ttl).acquire()
+        ran = []
+
+        with pytest.raises(AcquireTimeout) as caught:
+            async with self.locks().lock("door", timeout=0):
+                ran.append(True)
+
+        assert not ran
+        assert held.is_trusted
+        assert len(caught.value.holders) == 1
+
+    async def test_law_01_a_held_lock_names_its_holder(self) -> None:
+        """A caller that is turned away learns who holds the lock."""
+        held = await self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
+
+        with pytest.raises(AcquireTimeout) as caught:
+            await self.locks().lock("door").acquire(timeout=0)
+
+        assert held.is_trusted
+        assert [holder.owner.label for holder in caught.value.holders] == ["first"]
+
+    async def test_law_01_a_store_that_is_down_raises_instead_of_running_the_body(self) -> None:
+        """A missing reply does not count as a grant."""
+        locks, backend = self.faulty()
+        backend.go_away()
+        ran = []
+
+        with pytest.raises(BackendUnavailable):
+            async with locks.lock("door"):
+                ran.append(True)
+
+        assert not ran
+
+    async def test_law_01_a_decorated_function_runs_only_under_the_lock(self) -> None:
+        """The decorator is `with` in another form."""
+        holder, other = self.locks(), self.locks()
+        ran = []
+
+        @other.locked("door:{number}", if_held="skip")
+        async def work(number: int) -> int:
+            ran.append(number)
+            return number
+
+        lease = await holder.lock("door:1").acquire()
+        assert await work(1) is None
+        assert await work(2) == 2
+        await lease.release()
+
+        assert await work(number=1) == 1
+        assert ran == [2, 1]
+
+    # -- Law 2: never more inside than fit -----------------------------------------------
+
+    async def test_law_02_one_holder_at_a_time(self) -> None:
+        """Six contenders from three clients never hold one lock at the same time."""
+        overlap = Overlap()
+
+        async def contend(lock: Any) -> None:
+            for _ in range(5):
+                async with lock:
+                    overlap.enter()
+                    await self.pass_time(0.001)
+                    overlap.leave()
+
+        clients = [self.locks() for _ in range(3)]
+        contenders = [runner.start(contend, one.lock("door")) for one in clients * 2]
+        for one in contenders:
+            await one.result()
+
+        assert overlap.total == 30
+        assert overlap.most == 1
+
+    @requires("shared")
+    async def test_law_02_a_semaphore_lets_in_what_fits(self) -> None:
+        """Permits of different sizes never add up to more than the capacity."""
+        overlap = Overlap(capacity=3)
+
+        async def contend(locks: Any, permits: int) -> None:
+            for _ in range(4):
+                async with locks.semaphore("pool", capacity=3, permits=permits):
+                    overlap.enter(permits)
+                    await self.pass_time(0.002)
+                    overlap.leave(permits)
+
+        contenders = [runner.start(contend, self.locks(), permits) for permits in (1, 1, 2, 3, 1)]
+        for one in contenders:
+            await one.result()
+
+        assert overlap.total == 20
+
+    @requires("shared")
+    async def test_law_02_readers_share_and_a_writer_is_alone(self) -> None:
+        """Two readers hold at once; a writer enters after both, and before the reader behind it."""
+        first, second, third = self.locks(), self.locks(), self.locks()
+        order: list[str] = []
+
+        async def write() -> None:
+            async with second.rwlock("config").write():
+                order.append("writer")
+
+        async def read_late() -> None:
+            async with third.rwlock("config").read():
+                order.append("reader")
+
+        one = await first.rwlock("config").read().acquire()
+        two = await second.rwlock("config").read().acquire(timeout=0)
+        writer = runner.start(write)
+        await self.until_waiting(first, "config", 1)
+        reader = runner.start(read_late)
+        await self.until_waiting(first, "config", 2)
+        await one.release()
+        assert order == []
+        await two.release()
+        await writer.result()
+        await reader.result()
+
+        assert order == ["writer", "reader"]
+
+    async def test_law_02_an_expired_holder_does_not_trust_its_lease(self) -> None:
+        """The old holder has stopped before the store grants the name to another."""
+        old = await self.locks(ttl=self.ttl).lock("door", renew=False).acquire()
+        await self.pass_ttl()
+
+        new = await self.locks().lock("door").acquire(timeout=self.patience)
+
+        assert new.is_trusted
+        assert not old.is_trusted
+
+    @requires("fair")
+    async def test_law_02_the_line_is_first_come_first_served(self) -> None:
+        """Waiters are admitted in order of arrival."""
+        holder = self.locks()
+        order: list[int] = []
+
+        async def wait_in_line(number: int) -> None:
+            async with self.locks().lock("door"):
+                order.append(number)
+
+        lease = await holder.lock("door").acquire()
+        waiters = []
+        for number in range(5):
+            waiters.append(runner.start(wait_in_line, number))
+            await self.until_waiting(holder, "door", number + 1)
+        await lease.release()
+        for one in waiters:
+            await one.result()
+
+        assert order == [0, 1, 2, 3, 4]
+
+    @requires("shared")
+    async def test_law_02_big_claims_are_not_starved_by_small_ones(self) -> None:
+        """The first claim that does not fit blocks all claims behind it."""
+        locks, other = self.locks(), self.locks()
+        small = await locks.semaphore("pool", capacity=2).acquire()
+        waiter = runner.start(other.semaphore("pool", capacity=2, permits=2).acquire)
+        await self.until_waiting(locks, "pool", 1)
+
+        assert await locks.semaphore("pool", capacity=2).try_acquire() is None
+
+        await small.release()
+        assert (await waiter.result()).is_trusted
+
+    # -- Law 3: tokens only grow ---------------------------------------------------------
+
+    @requires("has_tokens")
+    async def test_law_03_tokens_grow_over_release_break_and_expiry(self) -> None:
+        """Every new grant of a name has a larger token, however the last grant ended."""
+        locks = self.locks()
+        tokens = []
+        for _ in range(3):
+            lease = await locks.lock("door").acquire()
+            tokens.append(lease.token)
+            await lease.release()
+
+        broken = await locks.lock("door").acquire()
+        tokens.append(broken.token)
+        await self.locks().break_("door")
+        crashing = self.raw()
+        expired = await crashing.try_acquire(self.claim("door"), deadline=self.soon())
+        assert isinstance(expired, Grant)
+        tokens.append(expired.token or 0)
+        await self.crash(crashing)
+        await self.pass_ttl()
+        last = await self.locks().lock("door").acquire(timeout=self.patience)
+        tokens.append(last.token)
+
+        assert tokens == sorted(set(tokens))
+        assert max(tokens) < 2**53
+
+    @requires("has_tokens")
+    async def test_law_03_reentry_keeps_the_token(self) -> None:
+        """An owner that acquires again gets the same hold."""
+        lock = self.locks().lock("door")
+
+        async with lock as outer, lock as inner:
+            assert inner.token == outer.token
+
+    async def test_law_03_reentry_sends_no_request(self) -> None:
+        """An owner that acquires again gets the same hold, without a request to the store."""
+        locks, backend = self.faulty()
+        lock = locks.lock("door")
+
+        async with lock as outer, lock:
+            await lock.release()
+            assert outer.is_trusted
+            assert backend.calls["release"] == 0
+            assert backend.calls["try_acquire"] == 1
+
+        assert backend.calls["release"] == 1
+
+    async def test_law_03_a_lease_that_is_not_reentrant_refuses(self) -> None:
+        """An owner that waited for its own lease would never end."""
+        lock = self.locks().lock("door", reentrant=False)
+        async with lock:
+            with pytest.raises(WouldDeadlock):
+                await lock.acquire()
+
+    @requires("shared")
+    async def test_law_03_a_writer_reads_and_a_reader_may_not_write(self) -> None:
+        """Reading while writing is re-entry; writing while reading would wait for itself."""
+        rwlock = self.locks().rwlock("config")
+        async with rwlock.write() as writing, rwlock.read() as reading:
+            assert reading.token == writing.token
+        async with rwlock.read():
+            with pytest.raises(WouldDeadlock):
+                await rwlock.write().acquire()
+
+    @requires("explicit_owner")
+    async def test_law_03_an_explicit_owner_shares_one_hold_and_one_token(self) -> None:
+        """Two clients of one owner hold together; another owner waits for both."""
+        one = await self.locks().lock("saga", owner="saga-42").acquire()
+        two = await self.locks().lock("saga", owner="saga-42").acquire(timeout=0)
+        stranger = self.locks().lock("saga")
+
+        assert one.token == two.token
+        await one.release()
+        assert await stranger.try_acquire() is None
+        await two.release()
+
+        after = await stranger.try_acquire()
+        assert after is not None
+        assert after.token > two.token
+
+    # -- Law 4: only the holding claim renews or releases ----------------------------------
+
+    async def test_law_04_a_stranger_cannot_release_or_renew(self) -> None:
+        """A grant with another claim's id neither renews nor releases."""
+        backend = self.raw()
+        held = await backend.try_acquire(
+            self.claim("door", ttl=self.long_ttl), deadline=self.soon()
+        )
+        assert isinstance(held, Grant)
+        forged = Grant(self.claim("door"), held.token, self.ttl)
+
+        released = await backend.release(forged, deadline=self.soon(), tombstone=False)
+        [renewal] = await backend.renew([forged], deadline=self.soon())
+
+        assert released is False
+        assert renewal is Renewal.LOST
+        assert await self.locks().lock("door").try_acquire() is None
+        assert await backend.release(held, deadline=self.soon(), tombstone=False) is True
+
+    async def test_law_04_renewal_never_resurrects(self) -> None:
+        """An expired claim has ended, whether or not another claim has taken its place."""
+        backend = self.raw()
+        grant = await backend.try_acquire(self.claim("door"), deadline=self.soon())
+        assert isinstance(grant, Grant)
+        await self.crash(backend)
+        await self.pass_ttl()
+
+        [renewal] = await backend.renew([grant], deadline=self.soon())
+        released = await backend.release(grant, deadline=self.soon(), tombstone=False)
+
+        assert renewal is Renewal.LOST
+        assert released is False
+
+    async def test_law_04_a_late_holder_cannot_release_its_successors_lock(self) -> None:
+        """An owner that outlived its lease must not free the lock of the next holder."""
+        late = await self.locks(ttl=self.ttl).lock("door", renew=False).acquire()
+        await self.pass_ttl()
+        successor = await self.locks().lock("door").acquire(timeout=self.patience)
+
+        with pytest.raises(LeaseLost):
+            await late.release()
+
+        assert successor.is_trusted
+        assert await self.locks().lock("door").try_acquire() is None
+
+    # -- Law 5: requests are idempotent ----------------------------------------------------
+
+    async def test_law_05_a_repeated_grant_is_the_same_hold_with_a_new_deadline(self) -> None:
+        """The client counts from its repeat, so the store must too."""
+        backend, other = self.raw(), self.raw()
+        for one in (backend, other):
+            # Connect first, which may take longer than the ttl.
+            await one.inspect("door", deadline=self.soon())
+        # A session has one ttl for all claims, which its keep-alives restart.
+        is_short = self.capabilities.ends_by == "ttl"
+
+        async def repeat(name: str, ttl: float) -> None:
+            claim = self.claim(name, ttl=ttl if is_short else self.long_ttl)
+            first = await backend.try_acquire(claim, deadline=self.soon())
+            longer = dataclasses.replace(claim, ttl=self.long_ttl)
+            again = await backend.try_acquire(longer, deadline=self.soon())
+            await self.pass_ttl(ttl)
+
+            answer = await other.try_acquire(
+                self.claim(name, queues=False, client="other", ttl=self.long_ttl),
+                deadline=self.soon(),
+            )
+
+            assert isinstance(first, Grant)
+            assert isinstance(again, Grant)
+            assert again.token == first.token
+            assert isinstance(answer, Held)
+
+        await self.undisturbed(repeat, ttl=self.ttl)
+
+    @requires("fair")
+    async def test_law_05_a_repeat_keeps_its_place_in_line(self) -> None:
+        """Repeated requests move a claim neither forward nor back."""
+        backend = self.raw()
+        await backend.try_acquire(self.claim("door", ttl=self.long_ttl), deadline=self.soon())
+        first, second = (self.claim("door", ttl=self.long_ttl) for _ in range(2))
+        for claim in (first, second, first, first, second):
+            await backend.try_acquire(claim, deadline=self.soon())
+
+        one = await backend.try_acquire(first, deadline=self.soon())
+        two = await backend.try_acquire(second, deadline=self.soon())
+
+        assert isinstance(one, Held)
+        assert isinstance(two, Held)
+        assert (one.place, two.place) == (1, 2)
+
+    @requires("fair")
+    async def test_law_05_a_repeat_of_a_broken_claim_says_that_it_has_no_place(self) -> None:
+        """The claim's client may never have received the grant; this reply makes it start over."""
+        backend = self.raw()
+        claim = self.claim("door", ttl=self.long_ttl)
+        first = await backend.try_acquire(claim, deadline=self.soon())
+        await backend.break_("door", deadline=self.soon())
+
+        again = await backend.try_acquire(claim, deadline=self.soon())
+
+        assert isinstance(first, Grant)
+        if isinstance(again, Grant):
+            assert (again.token or 0) > (first.token or 0)
+        else:
+            assert again.place is None
+
+    @requires("has_tokens")
+    async def test_law_05_an_expired_grant_is_not_returned(self) -> None:
+        """If a late repeat is granted, it is a new grant with a larger token."""
+        backend, claim = self.raw(), self.claim("door")
+        first = await backend.try_acquire(claim, deadline=self.soon())
+        await self.crash(backend)
+        await self.pass_ttl()
+
+        again = await backend.try_acquire(claim, deadline=self.soon())
+
+        assert isinstance(first, Grant)
+        assert not isinstance(again, Grant) or (again.token or 0) > (first.token or 0)
+
+    @requires("shared")
+    async def test_law_12_a_name_in_use_with_another_capacity_is_refused(self) -> None:
+        """The error names both capacities; nothing changes."""
+        backend = self.raw()
+        claim = self.claim("pool", capacity=3, ttl=self.long_ttl)
+        await backend.try_acquire(claim, deadline=self.soon())
+
+        with pytest.raises(ConfigurationError, match=r"3.*read-write"):
+            await backend.try_acquire(
+                self.claim("pool", capacity=ALL, weight=ALL, ttl=self.long_ttl),
+                deadline=self.soon(),
+            )
+
+        assert (await backend.inspect("pool", deadline=self.soon())).capacity == 3

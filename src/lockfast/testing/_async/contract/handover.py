@@ -1,0 +1,279 @@
+"""The laws of leases that are handed over, and of sequencers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lockfast.core.lease_text import sequencer_from_text
+from lockfast.errors import ConfigurationError, LeaseLost, NotOwner, OutcomeUnknown
+from lockfast.testing._async.contract.subject import AsyncSubject, AsyncTrials, requires
+
+# Leases that move from one client to another; each test names the law it serves.
+
+
+class AsyncLawsOfHandingOver(AsyncTrials):
+    """The laws for stores that keep a lease independently of a session of the client."""
+
+    @requires("hands_over")
+    async def test_law_04_an_adopted_lease_keeps_its_token(self) -> None:
+        """The first client's lease ends; the adopter renews and releases it like any other."""
+        locks, others = self.locks(), self.locks()
+        first = await locks.lock("door", ttl=self.long_ttl).acquire()
+
+        second = await others.adopt(await first.detach())
+
+        assert (second.name, second.token, second.ttl) == ("door", first.token, self.long_ttl)
+        assert second.is_trusted
+        assert not first.is_trusted
+        with pytest.raises(NotOwner, match="handed over"):
+            await first.release()
+        with pytest.raises(NotOwner, match="handed over"):
+            first.check()
+        await second.renew()
+        assert await locks.lock("door").try_acquire() is None
+        await second.release()
+        await self.assert_free("door", within=0.0)
+
+    @requires("hands_over")
+    async def test_law_13_leaving_the_block_of_a_lease_that_was_detached_frees_nothing(
+        self,
+    ) -> None:
+        locks = self.locks()
+        async with locks.lock("door", ttl=self.long_ttl) as lease:
+            text = await lease.detach()
+
+        adopted = await locks.adopt(text)
+
+        assert adopted.is_trusted
+        await adopted.release()
+
+    @requires("hands_over")
+    async def test_law_02_only_the_first_of_two_adopters_gets_the_lease(self) -> None:
+        """A text can be copied, but a lease cannot."""
+        text = await (await self.locks().lock("door", ttl=self.long_ttl).acquire()).detach()
+        adopted = await self.locks().adopt(text)
+
+        with pytest.raises(LeaseLost):
+            await self.locks().adopt(text)
+
+        assert adopted.is_trusted
+        await adopted.renew()
+        await adopted.release()
+
+    @requires("hands_over")
+    async def test_law_02_a_lease_is_adopted_once_also_by_one_client(self) -> None:
+        """A job that is delivered twice may reach the same worker both times."""
+        locks = self.locks()
+        text = await (await self.locks().lock("door", ttl=self.long_ttl).acquire()).detach()
+        adopted = await locks.adopt(text)
+
+        with pytest.raises(LeaseLost, match="adopted before"):
+            await locks.adopt(text)
+
+        await adopted.renew()
+        await adopted.release()
+        with pytest.raises(LeaseLost):
+            await locks.adopt(text)
+
+    @requires("hands_over")
+    async def test_law_06_an_adoption_that_is_not_answered_may_be_repeated(self) -> None:
+        locks, backend = self.faulty()
+        text = await (await locks.lock("door", ttl=self.long_ttl).acquire()).detach()
+        backend.lose_reply("hand_over")
+        with pytest.raises(OutcomeUnknown):
+            await locks.adopt(text)
+
+        adopted = await locks.adopt(text)
+
+        assert adopted.is_trusted
+        await adopted.release()
+
+    @requires("hands_over")
+    async def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
+        """The lease does not end earlier, even though its client is gone."""
+        others = self.locks()
+        await others.inspect("door")  # connect first, which may take longer than the ttl
+
+        async def leave(name: str, ttl: float) -> None:
+            locks = self.locks()
+            text = await (await locks.lock(name, ttl=ttl).acquire()).detach()
+            await locks.aclose()
+
+            assert await others.lock(name).try_acquire() is None
+            await self.assert_free(name, within=ttl + self.late)
+            with pytest.raises(LeaseLost):
+                await others.adopt(text)
+
+        await self.undisturbed(leave, ttl=self.ttl)
+
+    @requires("hands_over")
+    async def test_law_06_a_detach_that_is_not_answered_leaves_the_lease_ours(self) -> None:
+        locks, backend = self.faulty()
+        lease = await locks.lock("door", ttl=self.long_ttl).acquire()
+        backend.lose_reply("hand_over")
+
+        with pytest.raises(OutcomeUnknown):
+            await lease.detach()
+
+        assert lease.is_trusted
+        await lease.renew()
+        adopted = await self.locks().adopt(await lease.detach())
+        await adopted.release()
+
+    @requires("hands_over")
+    async def test_law_13_a_lease_that_was_entered_twice_is_not_handed_over(self) -> None:
+        """The owner of the other handle would act on a lock that now belongs to someone else."""
+        lock = self.locks().lock("door", ttl=self.long_ttl)
+        outer, inner = await lock.acquire(), await lock.acquire()
+
+        with pytest.raises(NotOwner, match="more than once"):
+            await inner.detach()
+
+        await inner.release()
+        adopted = await self.locks().adopt(await outer.detach())
+        await adopted.release()
+
+    async def test_law_12_a_text_that_is_no_lease_is_not_adopted(self) -> None:
+        with pytest.raises(ConfigurationError, match="not the text of a lease"):
+            await self.locks().adopt("door")
+
+
+# Sequencers let other programs check whether a lease is still held. Each test names its law.
+#
+# The common law is that a sequencer of an ended lease is never current.
+
+
+class AsyncLawsOfSequencing(AsyncSubject):
+    """The laws for stores that can state with certainty who holds a name."""
+
+    @requires("sequencers")
+    async def test_law_03_a_sequencer_is_current_while_its_lease_holds(self) -> None:
+        """It is current for any client, any number of times, and a renewal does not change it."""
+        locks, others = self.locks(), self.locks()
+        lease = await locks.lock("door").acquire()
+        text = lease.sequencer
+        assert await others.is_current(text)
+
+        await lease.renew()
+
+        assert lease.sequencer == text
+        assert await others.is_current(text)
+        assert await locks.is_current(text)
+        await lease.release()
+
+    @requires("sequencers")
+    async def test_law_03_a_sequencer_of_a_released_lease_is_never_current(self) -> None:
+        """It is not current while the name is free, nor while any client holds it again."""
+        locks, others = self.locks(), self.locks()
+        async with locks.lock("door") as lease:
+            text = lease.sequencer
+
+        assert not await others.is_current(text)
+        async with locks.lock("door") as successor:
+            assert not await others.is_current(text)
+            assert await others.is_current(successor.sequencer)
+
+    @requires("sequencers")
+    async def test_law_03_a_sequencer_of_a_broken_lease_is_never_current(self) -> None:
+        """It is not current from the break on, even if the holder has not noticed the break yet."""
+        locks, others = self.locks(), self.locks()
+        lease = await locks.lock("door").acquire()
+
+        await others.break_("door")
+
+        assert not await others.is_current(lease.sequencer)
+
+    @requires("sequencers")
+    async def test_law_03_a_sequencer_of_an_expired_lease_is_never_current(self) -> None:
+        """After its holder fell silent, it is not current while another holds, nor afterwards."""
+        others = self.locks()
+        lease = await self.locks(ttl=self.ttl).lock("door", renew=False).acquire()
+        text = lease.sequencer
+
+        await self.pass_ttl()
+        async with others.lock("door", timeout=self.patience):
+            assert not await others.is_current(text)
+
+        assert not await others.is_current(text)
+
+    @requires("sequencers")
+    async def test_law_03_what_min_hold_keeps_closed_is_not_current(self) -> None:
+        """Nobody holds the name, though it cannot be acquired yet."""
+        locks = self.locks()
+        async with locks.lock("door", min_hold=20.0) as lease:
+            text = lease.sequencer
+
+        assert not await locks.is_current(text)
+
+    @requires("sequencers")
+    @requires("shared")
+    async def test_law_03_a_sequencer_is_of_its_own_hold_and_mode(self) -> None:
+        """Readers that hold together each have their own sequencer, and so does a writer."""
+        locks, others = self.locks(), self.locks()
+        first = await locks.rwlock("config").read().acquire()
+        second = await others.rwlock("config").read().acquire()
+        text = first.sequencer
+        assert await others.is_current(text)
+        assert await others.is_current(second.sequencer)
+
+        await first.release()
+
+        assert not await others.is_current(text)
+        assert await locks.is_current(second.sequencer)
+        await second.release()
+        async with locks.rwlock("config").write() as writer:
+            assert await others.is_current(writer.sequencer)
+            assert not await others.is_current(second.sequencer)
+
+    @requires("sequencers")
+    @requires("explicit_owner")
+    async def test_law_03_the_sequencer_of_an_explicit_owner_lasts_as_long_as_its_hold(
+        self,
+    ) -> None:
+        """All clients that name this owner share one hold, which ends with the last of them."""
+        locks, others = self.locks(), self.locks()
+        first = await locks.lock("door", owner="saga").acquire()
+        second = await others.lock("door", owner="saga").acquire()
+        assert first.sequencer == second.sequencer
+
+        await first.release()
+        assert await locks.is_current(first.sequencer)
+        await second.release()
+
+        assert not await locks.is_current(first.sequencer)
+
+    @requires("sequencers")
+    async def test_law_12_a_sequencer_of_one_name_says_nothing_of_another(self) -> None:
+        """Special characters in a name cannot make it pass for another name."""
+        locks = self.locks()
+        names = ("door", "door ", 'a":"b', "türe/☃")
+        leases = [await locks.lock(name).acquire() for name in names]
+        await leases[0].release()
+
+        assert not await locks.is_current(leases[0].sequencer)
+        for lease in leases[1:]:
+            assert await locks.is_current(lease.sequencer)
+            await lease.release()
+
+    @requires("sequencers")
+    async def test_law_12_a_sequencer_of_another_store_says_nothing_of_this_one(self) -> None:
+        """The sequencer is not current even if name and token are equal, as on two servers."""
+        locks, others = self.locks(), self.locks()
+        async with locks.lock("door") as theirs:
+            elsewhere = sequencer_from_text(theirs.sequencer)
+
+        async with locks.lock("door") as lease:
+            alike = replace(elsewhere, token=lease.token)
+
+            assert not await others.is_current(alike.to_text())
+
+    @requires("sequencers")
+    async def test_law_11_what_is_no_sequencer_is_refused(self) -> None:
+        """A malformed text is reported as a mistake, not as a lease that has ended."""
+        locks = self.locks()
+
+        for text in ("", "door", "lockfast-sequencer-1:", "lockfast-lease-1:e30"):
+            with pytest.raises(ConfigurationError, match="not the text of a sequencer"):
+                await locks.is_current(text)

@@ -1,0 +1,265 @@
+# Generated from src/lockfast/testing/_async/contract/failures.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Laws 6 and 8 to 11: what remains when something fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lockfast.core.door import ADMISSION_WINDOW_SECONDS
+from lockfast.errors import (
+    AcquireTimeout,
+    BackendError,
+    BackendUnavailable,
+    LeaseLost,
+    LockError,
+    NotAcquired,
+    NotOwner,
+    OutcomeUnknown,
+)
+from lockfast.model import Grant
+from lockfast.testing import threads as runner
+from lockfast.testing._sync.contract.subject import Trials, requires
+
+
+class LawsOfFailure(Trials):
+    """The laws about failing."""
+
+    # -- Law 6: a failed acquire leaves nothing behind -----------------------------------
+
+    def test_law_06_a_timeout_leaves_nothing_behind(self) -> None:
+        """A waiter that gives up is no longer in the line."""
+        holder = self.locks()
+        lease = holder.lock("door", ttl=self.long_ttl).acquire()
+
+        with pytest.raises(AcquireTimeout) as caught:
+            self.locks().lock("door").acquire(timeout=0.05)
+
+        assert caught.value.waited >= 0.049
+        assert holder.inspect("door").line == ()
+        lease.release()
+        self.assert_free("door", within=0.0)
+
+    def test_law_06_a_request_is_repeated_after_a_lost_reply(self) -> None:
+        """One lost reply costs a round trip and no error."""
+        locks, backend = self.faulty()
+        backend.lose_reply("try_acquire")
+
+        lease = locks.lock("door").acquire()
+
+        assert lease.is_trusted
+        assert backend.calls["try_acquire"] == 2
+        lease.release()
+        self.assert_free("door", within=0.0)
+
+    def test_law_06_lost_replies_leave_nothing_behind(self) -> None:
+        """The store granted, the reply was lost, and the claim is withdrawn."""
+        locks, backend = self.faulty()
+        backend.lose_reply("try_acquire", times=2)
+
+        with pytest.raises(LockError):
+            locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
+
+        self.assert_free("door", within=0.0)
+
+    def test_law_06_the_withdrawal_goes_on_in_the_background(self) -> None:
+        """If the store does not answer the withdrawal either, it is sent again."""
+        locks, backend = self.faulty()
+        backend.lose_reply("try_acquire", times=2)
+        backend.lose_request("withdraw", times=2)
+
+        with pytest.raises(LockError):
+            locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
+
+        self.assert_free("door")
+
+    def test_law_06_a_request_that_arrives_late_gets_nothing(self) -> None:
+        """The network may deliver an acquire after its withdrawal."""
+        locks, backend = self.faulty()
+        backend.deliver_late("try_acquire", times=2)
+        with pytest.raises(LockError):
+            locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
+
+        backend.deliver()
+
+        self.assert_free("door", within=0.0)
+        assert self.locks().lock("door").try_acquire() is not None
+
+    def test_law_06_a_late_repeat_after_the_release_gets_nothing(self) -> None:
+        """The first request was slow, and its repeat was granted and released before it arrived."""
+        locks, backend = self.faulty()
+        backend.deliver_late("try_acquire")
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
+        lease.release()
+
+        backend.deliver()
+
+        self.assert_free("door", within=0.0)
+
+    def test_law_06_a_failed_release_can_be_tried_again(self) -> None:
+        """The lease is ours until the store has answered."""
+        locks, backend = self.faulty()
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
+        backend.go_away()
+        with pytest.raises(BackendUnavailable):
+            lease.release()
+
+        backend.come_back()
+        lease.release()
+
+        self.assert_free("door", within=0.0)
+        with pytest.raises(NotOwner):
+            lease.release()
+
+    def test_law_06_a_release_whose_reply_was_lost_is_clean(self) -> None:
+        """A release was executed and not answered; the repeat finds nothing, which is no error."""
+        locks, backend = self.faulty()
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
+        backend.lose_reply("release")
+        with pytest.raises(OutcomeUnknown):
+            lease.release()
+
+        lease.release()
+
+        self.assert_free("door", within=0.0)
+
+    def test_law_06_a_lease_whose_release_was_not_answered_is_not_trusted(self) -> None:
+        """Someone else may have the name by now, and it becomes free without another release."""
+        locks, backend = self.faulty()
+        lease = locks.lock("door").acquire()
+        backend.lose_request("release")
+        with pytest.raises(OutcomeUnknown):
+            lease.release()
+
+        assert not lease.is_trusted
+        assert lease.remaining == 0.0
+        with pytest.raises(NotOwner):
+            lease.check()
+        self.assert_free("door")
+
+    def test_law_06_a_failed_release_by_the_lock_can_be_tried_again(self) -> None:
+        """A failed release through the lock can be repeated, like one through the lease."""
+        locks, backend = self.faulty()
+        lock = locks.lock("door")
+        lock.acquire()
+        backend.lose_request("release")
+        with pytest.raises(OutcomeUnknown):
+            lock.release()
+
+        lock.release()
+
+        self.assert_free("door", within=0.0)
+
+    # -- Law 8: acquire ends in time ---------------------------------------------------------
+
+    def test_law_08_a_timeout_is_kept_by_a_waiter(self) -> None:
+        """A waiter times out when it should, however long the holder holds."""
+
+        def wait(name: str, _: float) -> None:
+            held = self.locks().lock(name, ttl=self.long_ttl).acquire()
+            started = self.clock.now()
+
+            with pytest.raises(AcquireTimeout):
+                self.locks().lock(name).acquire(timeout=0.2)
+
+            assert 0.199 <= self.clock.now() - started <= 0.2 + self.slack
+            assert held.is_trusted
+
+        self.undisturbed(wait, ttl=self.ttl, tolerance=self.slack / 4)
+
+    def test_law_08_a_timeout_is_kept_when_the_store_hangs(self) -> None:
+        """An acquire ends within its timeout plus one request timeout, including the withdrawal."""
+
+        def wait(name: str, _: float) -> None:
+            locks, backend = self.faulty(request_timeout=0.4)
+            backend.hang("try_acquire", times=9)
+            backend.hang("withdraw", times=9)
+            started = self.clock.now()
+
+            with pytest.raises(LockError):
+                locks.lock(name).acquire(timeout=0.2)
+
+            assert self.clock.now() - started <= 0.2 + 0.4 + self.slack
+            backend.come_back()
+
+        self.undisturbed(wait, ttl=self.ttl, tolerance=self.slack / 4)
+
+    # -- Law 9: a crash frees the name ---------------------------------------------------------
+
+    def test_law_09_a_crashed_holder_frees_the_name_within_its_ttl(self) -> None:
+        """The next claim in line is granted soon after, without a notification."""
+
+        def crash(name: str, _: float) -> None:
+            backend = self.raw()
+            grant = backend.try_acquire(self.claim(name), deadline=self.soon())
+            assert isinstance(grant, Grant)
+            self.crash(backend)
+            started = self.clock.now()
+
+            patience = self.ttl + self.late + 2 * self.slack
+            lease = self.locks().lock(name).acquire(timeout=patience)
+
+            assert not self.capabilities.has_tokens or lease.token > (grant.token or 0)
+            assert self.clock.now() - started <= self.ttl + self.late + self.slack
+
+        self.undisturbed(crash, ttl=self.ttl, tolerance=self.slack / 4)
+
+    # -- Law 10: dead waiters do not stall the line ----------------------------------------------
+
+    @requires("fair")
+    def test_law_10_dead_waiters_cost_one_window_together(self) -> None:
+        """Five waiters of a dead client are in line before a live one."""
+        # This ttl is long enough to outlast the crash; a session's waiters end only by this ttl.
+        long = self.long_ttl if self.capabilities.ends_by == "ttl" else 2 * self.ttl
+
+        def die_in_line(name: str, _: float) -> None:
+            locks, backend = self.locks(), self.raw()
+            lease = locks.lock(name, ttl=self.long_ttl).acquire()
+            for _number in range(5):
+                dead = self.claim(name, client="dead", ttl=long)
+                backend.try_acquire(dead, deadline=self.soon())
+            living = runner.start(self.locks().lock(name).acquire)
+            self.until_waiting(locks, name, 6)
+            self.crash(backend)
+            started = self.clock.now()
+
+            lease.release()
+            living.result()
+
+            assert self.clock.now() - started <= ADMISSION_WINDOW_SECONDS + self.slack
+
+        self.undisturbed(die_in_line, ttl=self.ttl, tolerance=self.slack / 4)
+
+    # -- Law 11: four different errors ------------------------------------------------------------
+
+    def test_law_11_contention_loss_ignorance_and_outage_are_told_apart(self) -> None:
+        """The caller does four different things, so there are four branches of errors."""
+        locks, backend = self.faulty(ttl=self.ttl)
+        seen: list[type[BaseException]] = []
+
+        def note(action: Any) -> None:
+            with pytest.raises(LockError) as caught:
+                action()
+            seen.append(caught.type)
+
+        taken = self.locks().lock("taken", ttl=self.long_ttl).acquire()
+        note(lambda: locks.lock("taken").acquire(timeout=0))
+        taken.release()
+        lost = locks.lock("lost", renew=False).acquire()
+        self.pass_ttl()
+        note(lost.release)
+        backend.lose_reply("try_acquire", times=2)
+        # Lose every withdrawal, because the background may be withdrawing the lost lease at this
+        # moment.
+        backend.lose_request("withdraw", times=9)
+        note(lambda: locks.lock("unknown").acquire(timeout=self.patience))
+        backend.go_away()
+        note(lambda: locks.lock("away").acquire(timeout=5))
+        backend.come_back()
+
+        branches = (NotAcquired, LeaseLost, OutcomeUnknown, BackendError)
+        assert [[issubclass(one, branch) for branch in branches] for one in seen] == [
+            [row == column for column in range(4)] for row in range(4)
+        ]

@@ -1,0 +1,31 @@
+"""The inbox of a client on a SQL server: threads share what was woken, under one lock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockfast.backends.sql._sync.waiting import SqlInbox
+from lockfast.runtime.clock import Clock
+
+
+class UnderLock(dict[str, None]):
+    """Fails if it is changed by a thread that does not hold the lock."""
+
+    def __init__(self, lock: Any) -> None:
+        super().__init__()
+        self._lock = lock
+
+    def pop(self, *arguments: Any) -> Any:
+        assert self._lock._is_owned()
+        return super().pop(*arguments)
+
+
+def test_a_claim_is_forgotten_under_the_lock_that_wakeups_are_read_under():
+    """Another thread walks through the wakeups that came; a dict that shrinks meanwhile raises."""
+    inbox = SqlInbox(Any, Any, Clock(), notification_source=None)
+    inbox._called = UnderLock(inbox.state)
+    inbox._wake_called("claim")
+
+    inbox.forget("claim")
+
+    assert not inbox._called
