@@ -260,8 +260,6 @@ def checked_poll(poll: float | None) -> float | None:
 
 def checked_cancel(cancel: object) -> None:
     """Raise if `cancel` has no `is_set()`, before anything waits for it."""
-    if cancel is None:
-        return
     if isinstance(cancel, type) or not callable(getattr(cancel, "is_set", None)):
         raise TypeError(f"cancel is an event of threading or asyncio (is_set()), not {cancel!r}")
 

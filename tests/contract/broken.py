@@ -29,9 +29,9 @@ from lockfast import (
 )
 from lockfast.backends.memory._async.backend import AsyncMemoryBackend
 from lockfast.backends.memory.store import MemoryStore
+from lockfast.client._async.handle import each
 from lockfast.client._async.lease import lease_on
 from lockfast.core.door import Door
-from lockfast.core.small_set import each
 from lockfast.runtime.clock import Clock
 from lockfast.testing import AsyncBackendContract
 

@@ -191,7 +191,6 @@ class SqlStore(NamedTuple):
 REAP_AFTER_SECONDS = 24 * 3600.0
 """How far an idle record's last token lags the server's clock before it may be reaped."""
 
-REAP_EVERY_VERBS = 64
 REAP_ROWS = 128
 
 
@@ -214,15 +213,6 @@ class Reaper:
     def __init__(self, sweep: str) -> None:
         self._sweep = sweep
         self._from = b""
-        self._until_next = 0
-
-    def is_due(self, releases: int = 1) -> bool:
-        """Count the releases, and return whether a round is due."""
-        self._until_next -= releases
-        if self._until_next > 0:
-            return False
-        self._until_next = REAP_EVERY_VERBS
-        return True
 
     def request(self) -> Query:
         """Return the query that examines the next few rows."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from lockfast.client._async.cleanup import AsyncCleanupQueue
 from lockfast.client._async.dispatch import AsyncEventDispatcher
+from lockfast.client._async.handle import each
 from lockfast.client._async.hold import AsyncHoldRegistry
 from lockfast.client._async.watchdog import AsyncWatchdog
 from lockfast.core.event_notes import ClientSnapshot
 from lockfast.core.renewal import ENTRUSTED, OVER, RELEASING, SENT, life_of
-from lockfast.core.small_set import each
 from lockfast.errors import LockError, LocksClosed, OutcomeUnknown
 from lockfast.model import Claim, Owner, Renewal, owner_in_context
 from lockfast.runtime import aio as runtime

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from lockfast.client._async.handle import added, each, without
 from lockfast.client._async.lease import lease_on
 from lockfast.core.deadlocks import Wait
 from lockfast.core.renewal import (
@@ -18,7 +19,6 @@ from lockfast.core.renewal import (
     due_after,
     is_at_risk,
 )
-from lockfast.core.small_set import added, each, without
 from lockfast.errors import LeaseLost
 from lockfast.events import Lost, Released
 from lockfast.model import FOREVER
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
     from lockfast.client._async.acquisition import AsyncAcquisition
     from lockfast.client._async.client import AsyncClient
-    from lockfast.client._async.handle import AsyncHandle
+    from lockfast.client._async.handle import AsyncHandle, SmallSet
     from lockfast.client._async.lock import AsyncLock
     from lockfast.core.renewal import Life
-    from lockfast.core.small_set import SmallSet
     from lockfast.events import Event, LossReason
     from lockfast.model import Grant
 

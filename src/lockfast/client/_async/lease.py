@@ -5,10 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Self
 
-from lockfast.client._async.handle import AsyncHandle, AsyncReleaseGuard
+from lockfast.client._async.handle import AsyncHandle, AsyncReleaseGuard, added, without
 from lockfast.core.lease_text import detached_text, no_sequencers, sequencer_of, without_client
 from lockfast.core.renewal import GIVEN_UP, OVER
-from lockfast.core.small_set import added, without
 from lockfast.errors import (
     LeaseLost,
     LockError,

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from lockfast.client._async.acquisition import AsyncAcquisition, Refused
 from lockfast.client._async.deadlock import warn_of_braces, warn_of_shared_owner
-from lockfast.client._async.handle import AsyncOpenBlocks, AsyncReleaseGuard
+from lockfast.client._async.handle import AsyncOpenBlocks, AsyncReleaseGuard, added, each, without
 from lockfast.client._async.lease import AsyncLease, lease_on
 from lockfast.core.admission import would_wait
 from lockfast.core.naming import checked_name, decorated_generator, generator_kind
-from lockfast.core.small_set import added, each, without
 from lockfast.errors import (
     ConfigurationError,
     LeaseLost,
@@ -42,9 +41,8 @@ if TYPE_CHECKING:
 
     from lockfast.client._async.acquisition import Cancel
     from lockfast.client._async.client import AsyncClient
-    from lockfast.client._async.handle import AsyncHandle
+    from lockfast.client._async.handle import AsyncHandle, SmallSet
     from lockfast.client._async.hold import AsyncHold
-    from lockfast.core.small_set import SmallSet
     from lockfast.errors import AcquireTimeout
 
 P = ParamSpec("P")
@@ -103,7 +101,8 @@ class AsyncLock(NotPicklable):
         the wait ends with NotAcquired and the claim leaves the line.
         """
         seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
-        checked_cancel(cancel)
+        if cancel is not None:
+            checked_cancel(cancel)
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire()")
         attempt = AsyncAcquisition(self._client, self, timeout=seconds, cancel=cancel)

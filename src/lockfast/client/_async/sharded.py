@@ -100,7 +100,8 @@ class AsyncSharded(NotPicklable):
         `timeout` and `cancel` are those of a lock's `acquire`.
         """
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
-        checked_cancel(cancel)
+        if cancel is not None:
+            checked_cancel(cancel)
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire_any()")
         shard_acquisition = _ShardAcquisition(self, seconds, cancel)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from lockfast.client._sync.cleanup import CleanupQueue
 from lockfast.client._sync.dispatch import EventDispatcher
+from lockfast.client._sync.handle import each
 from lockfast.client._sync.hold import HoldRegistry
 from lockfast.client._sync.watchdog import Watchdog
 from lockfast.core.event_notes import ClientSnapshot
 from lockfast.core.renewal import ENTRUSTED, OVER, RELEASING, SENT, life_of
-from lockfast.core.small_set import each
 from lockfast.errors import LockError, LocksClosed, OutcomeUnknown
 from lockfast.model import Claim, Owner, Renewal, owner_in_context
 from lockfast.runtime import fork

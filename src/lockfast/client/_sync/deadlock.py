@@ -8,10 +8,10 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+from lockfast.client._sync.handle import each
 from lockfast.client._sync.hold import wait_at
 from lockfast.core.deadlocks import Owned, cycle_of
 from lockfast.core.naming import unfilled_field
-from lockfast.core.small_set import each
 from lockfast.errors import WouldDeadlock
 from lockfast.model import FOREVER
 from lockfast.observe.patterns import pattern_of

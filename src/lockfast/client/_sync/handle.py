@@ -1,12 +1,11 @@
 # Generated from src/lockfast/client/_async/handle.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""One acquire's share in a hold, as the lock and the hold see it."""
+"""One acquire's share in a hold, as the lock and the hold see it; and sets of such shares."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from lockfast.core.small_set import SeveralItems, added, each, without
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -18,7 +17,57 @@ if TYPE_CHECKING:
     from lockfast.client._sync.hold import Hold
     from lockfast.client._sync.lease import Lease
     from lockfast.client._sync.lock import Lock
-    from lockfast.core.small_set import SmallSet
+
+
+T = TypeVar("T")
+
+# A set that usually has one element, and then is that element.
+#
+# Python's garbage collector visits every live container again and again. With a list around each
+# handle, block and hold, a thousand holds would keep the collector busy. So a single element is
+# stored directly, and a container is created only for the second element. Callers must assign what
+# these functions return, as in `kept = added(kept, one)`.
+
+
+class SeveralItems(dict[T, None]):
+    """Two or more elements, in insertion order, with fast lookup among thousands."""
+
+    __slots__ = ()
+
+
+SmallSet: TypeAlias = T | SeveralItems[T] | None
+"""Nothing, one element, or several; an element is never None, and is compared by identity."""
+
+
+def added(some: SmallSet[T], one: T) -> SmallSet[T]:
+    """Return the collection with one more element at its end."""
+    if some is None:
+        return one
+    if isinstance(some, SeveralItems):
+        some[one] = None
+        return some
+    return SeveralItems({some: None, one: None})
+
+
+def without(some: SmallSet[T], one: T) -> SmallSet[T]:
+    """Return the collection without this element; an element that is absent changes nothing."""
+    if some is one:
+        return None
+    if isinstance(some, SeveralItems):
+        some.pop(one, None)
+        if len(some) <= 1:  # empty if an interrupt came between a return and its assignment
+            return next(iter(some), None)
+    return some
+
+
+def each(some: SmallSet[T]) -> tuple[T, ...]:
+    """Return the current elements."""
+    if some is None:
+        return ()
+    return tuple(some) if isinstance(some, SeveralItems) else (some,)
+
+
+# The handle, and what guards its release.
 
 
 class Handle:
@@ -136,24 +185,24 @@ class Entered(Protocol):
         ...
 
 
-T = TypeVar("T", bound=Entered)
+B = TypeVar("B", bound=Entered)
 
 
-class OpenBlocks(Generic[T]):
+class OpenBlocks(Generic[B]):
     """The open blocks, in order of entry."""
 
     __slots__ = ("_blocks", "_client")
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._blocks: SmallSet[T] = None
+        self._blocks: SmallSet[B] = None
 
-    def push(self, block: T) -> None:
+    def push(self, block: B) -> None:
         """Record that the current thread or task has entered the block."""
         with self._client.state:
             self._blocks = added(self._blocks, block)
 
-    def pop(self) -> T:
+    def pop(self) -> B:
         """Remove and return the innermost block of the current thread or task, which leaves it.
 
         A block may also be left by a thread or task that did not enter it (a fixture, an exit
@@ -175,7 +224,7 @@ class OpenBlocks(Generic[T]):
             self._blocks = without(self._blocks, innermost)
             return innermost
 
-    def discard(self, block: T) -> None:
+    def discard(self, block: B) -> None:
         """Forget a block that was ended in another way, if it is recorded here."""
         with self._client.state:
             self._blocks = without(self._blocks, block)

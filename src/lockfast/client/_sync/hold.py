@@ -7,6 +7,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from lockfast.client._sync.handle import added, each, without
 from lockfast.client._sync.lease import lease_on
 from lockfast.core.deadlocks import Wait
 from lockfast.core.renewal import (
@@ -20,7 +21,6 @@ from lockfast.core.renewal import (
     due_after,
     is_at_risk,
 )
-from lockfast.core.small_set import added, each, without
 from lockfast.errors import LeaseLost
 from lockfast.events import Lost, Released
 from lockfast.model import FOREVER
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 
     from lockfast.client._sync.acquisition import Acquisition
     from lockfast.client._sync.client import Client
-    from lockfast.client._sync.handle import Handle
+    from lockfast.client._sync.handle import Handle, SmallSet
     from lockfast.client._sync.lock import Lock
     from lockfast.core.renewal import Life
-    from lockfast.core.small_set import SmallSet
     from lockfast.events import Event, LossReason
     from lockfast.model import Grant
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from lockfast.client._sync.acquisition import Acquisition, Refused
 from lockfast.client._sync.deadlock import warn_of_braces, warn_of_shared_owner
-from lockfast.client._sync.handle import OpenBlocks, ReleaseGuard
+from lockfast.client._sync.handle import OpenBlocks, ReleaseGuard, added, each, without
 from lockfast.client._sync.lease import Lease, lease_on
 from lockfast.core.admission import would_wait
 from lockfast.core.naming import checked_name, decorated_generator, generator_kind
-from lockfast.core.small_set import added, each, without
 from lockfast.errors import (
     ConfigurationError,
     LeaseLost,
@@ -44,9 +43,8 @@ if TYPE_CHECKING:
 
     from lockfast.client._sync.acquisition import Cancel
     from lockfast.client._sync.client import Client
-    from lockfast.client._sync.handle import Handle
+    from lockfast.client._sync.handle import Handle, SmallSet
     from lockfast.client._sync.hold import Hold
-    from lockfast.core.small_set import SmallSet
     from lockfast.errors import AcquireTimeout
 
 P = ParamSpec("P")
@@ -105,7 +103,8 @@ class Lock(NotPicklable):
         the wait ends with NotAcquired and the claim leaves the line.
         """
         seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
-        checked_cancel(cancel)
+        if cancel is not None:
+            checked_cancel(cancel)
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire()")
         attempt = Acquisition(self._client, self, timeout=seconds, cancel=cancel)

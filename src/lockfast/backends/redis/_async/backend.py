@@ -231,6 +231,8 @@ class AsyncRedisBackend(AsyncBackend):
         reply = await self._wire.ask(request, deadline=deadline)
         if reply.__class__ is ErrorReply:
             reply = await self._repeated("release", request, reply, deadline=deadline)
+        if reply.__class__ is int:
+            return reply != 0
         return read(redis_replies.truth, reply, wire=self._wire)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:

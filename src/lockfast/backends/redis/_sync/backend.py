@@ -233,6 +233,8 @@ class RedisBackend(Backend):
         reply = self._wire.ask(request, deadline=deadline)
         if reply.__class__ is ErrorReply:
             reply = self._repeated("release", request, reply, deadline=deadline)
+        if reply.__class__ is int:
+            return reply != 0
         return read(redis_replies.truth, reply, wire=self._wire)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:

@@ -112,6 +112,7 @@ class AsyncSchemaBootstrap:
 
 # Idle names are reaped now and then, and never at the expense of a caller.
 
+REAP_EVERY_VERBS = 64
 REAP_BATCH = 64
 """Maximum number of reaping rounds run at once if several are overdue; any others are skipped."""
 
@@ -123,12 +124,16 @@ class AsyncNameReaper:
         self._wire = wire
         self._reaper = reaper
         self._state = runtime.StateLock()
+        self._until_next = 0
         self._due = 0
 
     def count(self, releases: int = 1) -> None:
-        """Count releases; a reaping round becomes due after every `REAP_EVERY_VERBS` of them."""
+        """Count releases; a round is due at the first, and after `REAP_EVERY_VERBS` more."""
         with self._state:
-            self._due += self._reaper.is_due(releases)
+            self._until_next -= releases
+            if self._until_next <= 0:
+                self._until_next = REAP_EVERY_VERBS
+                self._due += 1
 
     async def sweep(self, *, deadline: float) -> int:
         """Run the rounds that are due, and return the number of names deleted.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockfast.core.small_set import SeveralItems, SmallSet, added, each, without
+from lockfast.client._async.handle import SeveralItems, SmallSet, added, each, without
 
 
 class Element:
