@@ -11,7 +11,9 @@ from backends.mysql import each_server
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
 
 from lockfast.backends.mysql.statements import MysqlReaper, MysqlStatements
+from lockfast.backends.sql._async import maintenance as async_maintenance
 from lockfast.backends.sql._async import transport as async_wire
+from lockfast.backends.sql._sync import maintenance as sync_maintenance
 from lockfast.backends.sql._sync import transport as sync_wire
 from lockfast.backends.sql.steps import Query
 from lockfast_challenge.processes import eventually
@@ -39,6 +41,8 @@ def test_a_client_sweeps_beside_its_own_calls(flavour, server, names, monkeypatc
     """A release does not pay for it; it is done when the client has a moment."""
     for module in (async_wire, sync_wire):
         monkeypatch.setattr(module, "CONNECTION_IDLE_SECONDS", 0.5)
+    for module in (async_maintenance, sync_maintenance):
+        monkeypatch.setattr(module, "REAPER_BUSY_SECONDS", 0.5)
     names.old_one()
     locks = flavour.locks(server.url(), table=names.tables.table, namespace="test")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from backends.etcd.contract.on_etcd import AsyncOnEtcd
 from servers.etcd import whole_cluster
 
 from lockfast.testing import AsyncBackendContract
+
+pytestmark = pytest.mark.soak  # `make test` has the other flavour of this deployment
 
 
 class TestContract(AsyncOnEtcd, AsyncBackendContract):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from backends.postgresql.contract.on_postgresql import (
     AsyncContractOnPostgresql,
     ContractOnPostgresql,
@@ -26,5 +27,6 @@ class TestAsync(AsyncContractOnPostgresql):
     url = pooler_url
 
 
+@pytest.mark.soak  # `make test` has the other flavour of this deployment
 class TestSync(ContractOnPostgresql):
     url = pooler_url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import pytest
 from backends.redlock.contract.on_redlock import (
     EACH_COUNTS,
     AsyncContractOnRedlock,
@@ -31,6 +32,7 @@ class TestAsync(AsyncContractOnRedlock):
     ttl = EACH_COUNTS
 
 
+@pytest.mark.soak  # `make test` has the other flavour of this deployment
 class TestSync(ContractOnRedlock):
     store = store
     ttl = EACH_COUNTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 
+import pytest
 from backends.redlock.contract.on_redlock import (
     EACH_COUNTS,
     AsyncContractOnRedlock,
@@ -30,6 +31,7 @@ def store() -> Store:
     return Store(url_of(nodes[0], *proxies, *nodes[3:]), known, node_timeout=1.5, ending=ending)
 
 
+@pytest.mark.soak  # `make test` has the other flavour of this deployment
 class TestAsync(AsyncContractOnRedlock):
     store = store
     ttl = EACH_COUNTS
