@@ -1,7 +1,7 @@
 """The entry point of `lockfast` and `python -m lockfast`.
 
 It reports a missing requirement before it loads anything that depends on that requirement. So it
-imports nothing of ours at the top, and older Python versions can still parse it.
+imports none of our modules at the top, and older Python versions can still parse it.
 """
 
 import sys

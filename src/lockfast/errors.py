@@ -312,6 +312,7 @@ class LocksClosed(LockError, RuntimeError):
 class ConfigurationError(LockError, ValueError):
     """A setting that Lockfast cannot work with; the message says what is accepted."""
 
-    # 500, because a wrong password or address is the service's mistake, not its client's.
+    # The HTTP status is 500, because a wrong password or address is the mistake of the service, not
+    # of its client.
     exit_code = 78
     http_status = 500

@@ -2,8 +2,8 @@
 
 Each name has a door of a certain capacity and a line of claims, in order of arrival. A claim is
 answered by a grant or a held; a lease (in the client) is built on a grant. Claim, Grant and Held
-are never changed either, but they are created at every acquire, and a frozen dataclass takes Python
-six times as long to create. So only type checkers treat these three as frozen.
+are never changed after creation, but they are created at every acquire, and a frozen dataclass
+takes Python six times as long to create. So only type checkers treat these three as frozen.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ class Grant:
 
     A grant with a `window` was made by another client's release, and at first lasts only as long as
     the window. `counted_from` is the start of the ttl, on the client's clock. For a session, that
-    is when the request was sent that proves the session alive; for a request that waited for a
-    connection, it is when the request got one. `counted_from` is None if the request itself set the
-    store's deadline and was sent at once.
+    is when the client sent the request that proves the session alive; for a request that waited for
+    a connection, it is when the request got one. `counted_from` is None if the request itself set
+    the store's deadline and was sent at once.
     """
 
     claim: Claim
@@ -156,7 +156,7 @@ class Grant:
 
 
 class RevisionGuard(NamedTuple):
-    """The comparison with which your own transaction commits only under the lease.
+    """A condition for your own transaction, so that it commits only under the lease.
 
     The transaction must require that the key still exists and was created at this revision. In etcd
     the compare target is `CREATE`.
@@ -269,7 +269,7 @@ class Inspection:
 class Crowd:
     """The number of claims at a name's door, holding or in line, and the last token granted.
 
-    This is a hint for choosing among names. The reported number may be too low if it is large.
+    This is a hint for choosing among names. A large number may be reported too low.
     """
 
     number: int
@@ -301,7 +301,7 @@ class Capabilities:
     sequencers: bool = False
     proves_at_once: bool = False
     """Whether a keep-alive proves its session alive from the time it was sent; otherwise it only
-    proves the contact before it."""
+    proves that the session was alive at the previous contact."""
 
     @property
     def has_tokens(self) -> bool:

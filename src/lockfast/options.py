@@ -139,7 +139,7 @@ class ClientOptions:
     request_timeout: float = DEFAULT_REQUEST_TIMEOUT
     on_event: Hook | Sequence[Hook] | None = None
     clock: Any
-    """A Clock. It is typed as Any because the layer of Clock is above this one."""
+    """A Clock. It is typed as Any because Clock belongs to a layer above this one."""
 
     def __post_init__(self) -> None:
         checked_request_timeout(self.request_timeout)

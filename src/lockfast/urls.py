@@ -60,7 +60,7 @@ def resolved_url(url: str | None) -> str:
 
 
 def resolved_namespace(namespace: str | None) -> str:
-    """Return the namespace itself, the one in the environment, or the default; checked."""
+    """Return the namespace, the one in the environment, or the default; raise if invalid."""
     if namespace is not None:
         return checked_namespace(namespace)
     from_environment = os.environ.get(NAMESPACE_VARIABLE)

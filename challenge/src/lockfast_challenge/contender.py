@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class NotGranted(Exception):
-    """A definite no: nothing was acquired, or the hold has ended. Other errors mean unknown."""
+    """A definite no: nothing was acquired, or the hold has ended.
+
+    After any other error, the outcome is unknown.
+    """
 
 
 class NeverRaised(BaseException):
@@ -61,7 +64,7 @@ class SharingContender(Contender, Protocol):
     """A contender that can also admit several holders at once, for the workloads that need it."""
 
     def acquire_share(self, name: str, *, weight: int, capacity: int, timeout: float) -> HeldLock:
-        """Like `acquire`, on a semaphore of that capacity, or a read-write lock if it is ALL."""
+        """Like `acquire`, on a semaphore of this capacity, or on a read-write lock if it is ALL."""
 
 
 class ContenderFactory(Protocol):
@@ -79,7 +82,7 @@ class Imports(Protocol):
 
 
 class Surveys(Protocol):
-    """Optional part of a contender class: reports what its locks guarantee and left behind."""
+    """Optional part of a contender class: reports what its locks guarantee and leave behind."""
 
     def is_fair(self, url: str) -> bool:
         """Return whether waiters are served in order of arrival."""

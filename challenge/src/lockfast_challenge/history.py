@@ -21,7 +21,7 @@ Phase = Literal["invoked", "ok", "fail", "unknown"]
 
 
 class NotAHistory(ValueError):
-    """A line, or the order of some lines, that no client can have written."""
+    """A line, or a sequence of lines, that no client could have written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class HistoryEvent:
     deadline.
 
     The deadline is on the clock of `at`, and is read after the check. So a client that is frozen in
-    between records a later deadline, which accuses nobody wrongly.
+    between records a later deadline, which causes no false finding.
     """
 
     def line(self) -> str:

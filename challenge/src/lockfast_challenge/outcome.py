@@ -63,7 +63,7 @@ Kind = Literal[
 ]
 
 Verdict = Literal["valid", "invalid", "unknown"]
-"""`unknown`: nothing was wrong, but too little happened to conclude more."""
+"""`unknown`: nothing was wrong, but too little happened to call the run valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Strike:
     began: float
     ended: float
     is_aimed: bool = True
-    """Whether the victim had the role; False if no client had it in time and any client was struck.
+    """Whether the victim had the role; False if none had it in time and a random client was struck.
     """
 
 
@@ -212,7 +212,7 @@ class Recorded:
     """Holders and waiters that remain in the store though all clients are gone, in words."""
     ttl: float
     bound: float
-    """How long after a dead holder's ttl another client must be inside, in seconds, on a machine
+    """Time limit for another client to get in after a dead holder's ttl, in seconds, on a machine
     that does little else."""
     hiccups: Sequence[tuple[float, float]] = ()
     """When the run itself was late in a quiet stretch, and by how many seconds."""

@@ -67,8 +67,8 @@ def freeze(process: subprocess.Popen[bytes]) -> None:
 def freeze_family(process: subprocess.Popen[bytes]) -> None:
     """Freeze a process and all its descendants; some servers run one process for each client."""
     freeze(process)
-    # Freeze the parent first, because then it starts no more children. A child may still have
-    # started some.
+    # Freeze the parent first, so that it starts no more children. Repeat for its descendants until
+    # there are no new ones, because each may start more until it is frozen.
     frozen = {process.pid}
     while born := set(family(process.pid)) - frozen:
         signal_all(born, signal.SIGSTOP)
@@ -85,7 +85,7 @@ def family(pid: int) -> list[int]:
     """Return the pids of a process and all its descendants, whatever session they are in."""
     found = [pid]
     for one in found:
-        with suppress(OSError):  # the process has exited meanwhile
+        with suppress(OSError):  # the process has exited in the meantime
             for task in Path(f"/proc/{one}/task").iterdir():
                 found += map(int, (task / "children").read_text().split())
     return found
@@ -115,7 +115,7 @@ def _stands_still(pid: int) -> bool:
 def is_dead(pid: int) -> bool:
     """Whether no thread of the process runs any more, whether it was reaped or not."""
     try:
-        # A process whose first thread is dead already shows as a zombie, while its other threads
+        # A process shows as a zombie as soon as its first thread is dead, even if its other threads
         # still hold its files open.
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """The resource behind the lock: a counter or a set, kept by the run itself, outside the store.
 
 Each client reads the value, adds one to the counter or an element to the set, and writes it back.
-If a client writes without having read the last write, that write is lost, which the lock must
-prevent.
+If a client writes without having read the previous write, the previous write is lost. The lock must
+prevent this.
 """
 
 from __future__ import annotations

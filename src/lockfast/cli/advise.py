@@ -71,9 +71,9 @@ def advise(
 ) -> None:
     """Watch the locks in use, or those whose names begin with PREFIX, and give advice.
 
-    Names are taken together by pattern: order:17 counts as order:*. Said of each is whether its
-    ttl is longer than recovery needs or too short for the work, and which name should be split
-    because its line costs more than its holds; each with the figures that it rests on.
+    Names are grouped by pattern: order:17 counts as order:*. For each pattern, the advice says
+    whether the ttl is longer than recovery needs or too short for the work, and which name should
+    be split because its line costs more than its holds. All advice comes with its figures.
     """
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
         looking = StoreSampling()

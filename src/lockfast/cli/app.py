@@ -130,7 +130,7 @@ class LateCommands(click.Group):
 @click.group(cls=LateCommands, epilog=EPILOG, context_settings=CONTEXT)
 @click.version_option(lockfast.__version__, message="lockfast %(version)s")
 def app() -> None:
-    """Locks for several processes or machines: a lease and a fencing token.
+    """Locks across processes or machines, with leases and fencing tokens.
 
     Without --url or LOCKFAST_URL the locks live in an embedded file, which excludes only
     processes of this user on this machine.

@@ -48,11 +48,11 @@ def break_(
     namespace: str | None,
     as_json: bool,
 ) -> None:
-    """Free NAME although somebody holds it.
+    """Force-release NAME while it is held.
 
-    The broken holder runs on until its next renewal, up to a third of its ttl: only a
-    resource that looks at the token stops it sooner. The next token is larger in any case.
-    Where you are asked first, only the leases that you were shown are broken.
+    The broken holder keeps running until its next renewal, up to a third of its ttl. Only a
+    resource that checks the token stops it sooner. The next token is larger in any case.
+    If you are asked to confirm, only the leases that you were shown are broken.
     """
     if not yes and not (sys.stdin.isatty() and not as_json):
         raise click.UsageError("there is nobody here to ask: add --yes if you mean it")

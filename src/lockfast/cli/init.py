@@ -49,11 +49,11 @@ def init(
     namespace: str | None,
     as_json: bool,
 ) -> None:
-    """Make the tables that the store at URL needs.
+    """Create the tables that the store at URL needs.
 
-    The first use makes them too, if its user may: this is for those who let another user do
-    it, or a migration. What is there already is left as it is, so it may be run any number
-    of times. All namespaces are in the same tables.
+    The first use creates them too, if its user is allowed to. Run this command if another
+    user or a migration should create them. Existing tables are left as they are, so it may
+    be run any number of times. All namespaces are in the same tables.
     """
     if place and context.get_parameter_source("url") is ParameterSource.COMMANDLINE:
         raise click.UsageError("give one URL: as the argument, or by --url")

@@ -140,7 +140,7 @@ def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _padded(cell: str, width: int) -> str:
-    # Most cells are ASCII, and only ASCII is certain to be as wide as it is long.
+    # Most cells are ASCII. Only for ASCII is the width on the screen certain to equal the length.
     return cell.ljust(width) if cell.isascii() else cell + " " * (width - cell_len(cell))
 
 
@@ -201,9 +201,9 @@ def ls(
 ) -> None:
     """List the locks in use, or those whose names begin with PREFIX.
 
-    Shown are the holders, since when, how much of the ttl is left, with which token, and how
-    many wait behind them, the first for how long. It asks the store itself, so it works when
-    the application is down.
+    Shows the holders, how long each has held the lock, how much of its ttl is left, its token,
+    how many claims wait, and how long the first has waited. It asks the store itself, so it
+    works when the application is down.
     """
     if cycles and watch:
         raise click.UsageError("--cycles looks twice and is done: it does not go with --watch")

@@ -32,10 +32,10 @@ Exit codes:
 @name_argument
 @store_options
 def show(*, name: str, url: str | None, namespace: str | None, as_json: bool) -> None:
-    """Show who holds NAME, by which token, and who waits since when.
+    """Show who holds NAME, its token, and who waits for how long.
 
-    A name that nobody holds may still be closed, by --min-hold or after a failure: then it
-    is shown for how long, and after whom.
+    A name that nobody holds may still be closed, because of --min-hold or after a failure. The
+    output then shows for how long, and who held it last.
     """
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
         seen = locks.inspect(name)

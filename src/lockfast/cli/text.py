@@ -55,7 +55,7 @@ def state_since(seen: Inspection, *, now: datetime) -> str:
 
 
 def closed(seen: Inspection) -> str:
-    """Return how long all or part of a name stays closed, and after whom; or an empty string."""
+    """Return how long a name stays closed, all or in part, and after which holder; or ""."""
     if not seen.closing:
         return ""
     last = max(seen.closing, key=lambda one: one.remaining)

@@ -25,7 +25,7 @@ class Weighed(Protocol):
 
     @property
     def party(self) -> str | None:
-        """The explicit owner with whose other claims this one shares a hold, if any."""
+        """The explicit owner, if any; all claims of one explicit owner share a hold."""
         ...
 
 

@@ -17,8 +17,8 @@ def delay(
 ) -> float:
     """Return the pause before retry number `attempt` (from 0); `jitter` is in [0, 1).
 
-    The longest possible pause doubles with each attempt. The pause is spread over the upper half of
-    that range, so that clients that failed together do not come back together.
+    The longest possible pause doubles with each attempt, up to `most`. The pause is between half of
+    that and all of it, so that clients that failed together do not come back together.
     """
     ceiling: float = min(most, first * 2.0 ** min(attempt, 30))
     return ceiling * (0.5 + jitter / 2)
@@ -42,7 +42,7 @@ class OutagePatience:
     def should_retry(self, *, now: float, deadline: float, ttl: float, was_answered: bool) -> bool:
         """Whether to ask once more.
 
-        A caller in line keeps asking for up to a ttl, because by then its place is gone anyway. A
+        A caller in line keeps asking for up to a ttl, after which its place is gone anyway. A
         caller that has had no reply yet asks only once more.
         """
         is_worth_it = now < self.since + ttl if was_answered else self.failures == 0

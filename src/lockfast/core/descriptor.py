@@ -43,7 +43,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _encoding_mistake(parts: SplitResult) -> str | None:
-    """Return a message about a character that must be percent-encoded; None if none must.
+    """Return a message about a character that must be percent-encoded, or None if all is well.
 
     A password with such a character shifts the parts that a parser sees. A piece of the password
     would then be taken for a port, a database or an option, and shown in the error.

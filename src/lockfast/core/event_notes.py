@@ -55,7 +55,7 @@ NO_CLAIM: Final = Claim(id="", name="", client="", owner="", weight=1, capacity=
 class EventNote:
     """What an event is made of; `facts` are the fields that only this kind of event has.
 
-    `captured` is what the sink that receives the note has captured where the event happened.
+    `captured` is what the receiving sink's `capture` returned where the event happened.
     """
 
     __slots__ = ("at", "captured", "claim", "facts", "kind", "token")
@@ -100,7 +100,7 @@ LOG_LEVELS: dict[type[Event], int] = {
 """The log level of each event: contention is normal, and a silent store is reported as a risk."""
 
 URGENT_EVENTS = frozenset({Lost, AtRisk})
-"""Delivered at once: the holder may still stop in time."""
+"""Events that are delivered at once, because the holder may still stop in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class EventObserver:
     __slots__ = ()
 
     def waiting(self, note: EventNote, place: int | None, /) -> None:
-        """See `lockfast.events.Waiting`, and so on for the other methods."""
+        """An acquire now waits; `lockfast.events` describes each event and its fields."""
 
     def acquired(self, note: EventNote, waited: float, ttl: float, renews: bool, /) -> None:  # noqa: FBT001
         """An acquire ended in a lease."""
@@ -225,7 +225,7 @@ _WEIGHT_AND_CAPACITY: Final[dict[Kind, tuple[int, int]]] = {
     "read": (1, ALL),
     "write": (ALL, ALL),
 }
-"""A claim of each kind, as far as `kind_of` can tell."""
+"""For each kind, a weight and capacity from which `kind_of` returns that kind."""
 
 
 def event_of(note: EventNote, *, owner: str, store: str) -> Event:
@@ -252,7 +252,7 @@ def note_of(event: Event) -> EventNote:
 
 
 def store_of(backend: object) -> str:
-    """Return a backend's kind of store: what it says itself, or the name of its package."""
+    """Return a backend's kind of store: its `store` attribute, or else the name of its package."""
     details = getattr(backend, "store", None)
     if isinstance(details, str) and details:
         return details

@@ -96,7 +96,7 @@ def checked_name(name: str) -> str:
 
 
 def unfilled_field(name: str) -> str | None:
-    """Return the first `{field}` in the name, as an f-string that lost its `f` leaves it.
+    """Return the first `{field}` in the name, as left there by an f-string without its `f`.
 
     A name that is only a field counts as filled, because a Redis hash tag looks the same.
     """

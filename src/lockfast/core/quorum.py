@@ -1,6 +1,6 @@
 """Combine the replies of N independent nodes into a verdict, a validity and a token.
 
-No node decides for the others. A claim that a majority granted holds, because any two majorities
+No node decides for the others. A claim holds if a majority granted it, because any two majorities
 share a node, and that node has one holder. A node that may have forgotten what it granted is not
 counted, so it neither grants nor refuses, whatever it replies.
 """
@@ -189,7 +189,7 @@ class Floor:
         if is_settled or not asked:
             return replace(self, ahead=ahead, margin=max(0.0005, self.margin * 0.999))
         short = max(tokens) - asked
-        # A shortfall of at least half the lead that nodes ignore comes from a clock, not from a
-        # small margin.
+        # A shortfall of at least half of TOKEN_MAX_LEAD comes from a clock, not from a margin that
+        # is too small.
         margin = self.margin + 1.5 * short if 0 < short < TOKEN_MAX_LEAD / 2 else self.margin
         return replace(self, ahead=ahead, margin=min(margin, TOKEN_MAX_LEAD / 2))

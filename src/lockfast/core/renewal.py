@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Life:
     """How grants end in a store, and what that requires of a client.
 
-    Fractions of the ttl count from its start. The ttl starts when the request was sent that set the
-    store's deadline or that proves the session alive.
+    Fractions of the ttl count from its start. The ttl starts when the client sends the request that
+    sets the store's deadline or proves the session alive.
     """
 
     renewed_after: float
@@ -257,7 +257,7 @@ delay is normal on a busy machine."""
 def cause_of_expiry(
     *, now: float, due: float, asked_at: float | None, wakes_at: float, standstill_text: str
 ) -> str:
-    """Return the cause of an expiry as half a sentence with its seconds; "" if it is not known.
+    """Return the cause of an expiry as a clause that says how long; "" if it is not known.
 
     `due` is when the next renewal was due, `asked_at` when the first unanswered renewal was sent,
     if any, and `wakes_at` when the background was to run next. `standstill_text` is this flavour's

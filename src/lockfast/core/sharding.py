@@ -3,9 +3,9 @@
 A caller whose shard is held joins the line there and looks at the other shards, at once and then
 less and less often. The first look is delayed if the previous one found every shard occupied, or if
 the previous caller was admitted before its next look was due, because a look then costs more than
-it finds. A vacant shard is tried while the place in line is kept. If a line does not move while
-another moves at every look, the caller leaves its line for the other, because the holder at the
-first may hang.
+it gains. A vacant shard is tried while the place in line is kept. If its line does not move while
+another moves at every look, the caller leaves its line for the other, because the holder of its own
+shard may hang.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class FencedFile:
 
     The guard does not stop a late write that arrives before the next holder's first, so let each
     holder `seal` before it reads. It does not cover processes that write to the path directly. It
-    does not work across machines, because `flock` on a network file system promises something else.
+    does not work across machines, because `flock` gives other guarantees on a network file system.
     A process that is frozen in the few system calls between check and replacement blocks others
     until it runs again (BackendUnavailable after `timeout` seconds), and does no harm then. Files
     that a killed writer has left beside the path (`.NAME.….draft`) are removed by a later writer.

@@ -104,7 +104,7 @@ return {'done', write(keys, args)}
 """
 
 COMMAND = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
-"""A command whose first argument is its key."""
+"""A script that runs a command whose first argument is its key."""
 
 EMPTY_SCRIPT = "return 1"
 

@@ -66,7 +66,7 @@ class FencedRow:
         )
 
     def insert_or_update(self, values: Mapping[str, Any], token: int) -> Statement:
-        """Return an INSERT of the row that becomes such an UPDATE if the row exists."""
+        """Return an INSERT of the row that acts like `update` if the row exists."""
         new = {**self.key, **values, self.fence: token}
         columns = ", ".join(map(self._quoted, new))
         given = joined(", ", (Statement(Value(value)) for value in new.values()))
@@ -115,7 +115,7 @@ class FencedRow:
 
     def _may_write(self, token: int, *, table: str = "") -> Statement:
         column = table + self._quoted(self.fence)
-        # A column in SQLite may have been declared as text, and as texts 9 is larger than 10.
+        # A column in SQLite may have been declared as text, and as text 9 is larger than 10.
         number = f"CAST({column} AS INTEGER)" if self.dialect is SQLITE else column
         return Statement("(", column, " IS NULL OR ", number, " <= ", Value(token), ")")
 

@@ -2,8 +2,8 @@
 
     locks = lockfast.Locks(url, on_event=lockfast.observe.prometheus())
 
-`prometheus()` and `opentelemetry()` return hooks, and an `Advisor` is one. A hook may serve several
-clients, and may be in a list with others. Each is imported on first use.
+`prometheus()` and `opentelemetry()` return hooks, and an `Advisor` is itself a hook. A hook may
+serve several clients, and `on_event` also accepts a list of hooks. Each is imported on first use.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def __getattr__(name: str) -> object:
 def prometheus(
     *, registry: CollectorRegistry | None = None, raw_names: bool = False
 ) -> PrometheusMetrics:
-    """Return the hook whose figures Prometheus can scrape; the same one for each call.
+    """Return the hook whose figures Prometheus can scrape; each registry has only one.
 
     - `registry`: a prometheus_client registry; its default one if None.
-    - `raw_names`: label by full names instead of their patterns (`order:*`). For few names only:
-      each is kept for the life of the process.
+    - `raw_names`: label by full names instead of their patterns (`order:*`). Use it only if
+      there are few names, because each is kept for the life of the process.
     """
     try:
         from lockfast.observe.prometheus_metrics import in_registry  # noqa: PLC0415

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lockfast.observe.figures import Busiest, DurationSummary, Figures
 
 LEASES_ENOUGH: Final = 30
-"""Minimum number of holds: fewer say nothing about the next one."""
+"""Minimum number of holds to base advice on, because fewer do not predict the next hold."""
 USUAL_HOLDS: Final = (3, 5)
 """Range for the ttl of a lease without renewal, as multiples of the mean hold."""
 
@@ -50,7 +50,7 @@ class Advice:
 
     @property
     def pattern(self) -> str:
-        """The pattern of the names that it is about."""
+        """The pattern of names that the advice is about."""
         return self.figures.pattern
 
     def __str__(self) -> str:
@@ -245,18 +245,18 @@ def _sentence(text: str) -> str:
 # How a person would judge a ttl and a line from these figures. Pure functions.
 #
 # The right ttl follows from the purpose of the lease. A renewed lease lives as long as its holder
-# renews it, however long the work takes: its ttl only sets how soon others can go on after the
-# holder has died. It has to outlast whatever may delay a renewal: pauses of the process, and a
-# store that answers late. Without renewal the ttl has to outlast the work itself. There the rule of
-# thumb applies: 3 to 5 times the mean hold, and more than the longest that was seen.
+# renews it, however long the work takes. Its ttl only sets how soon others can go on after the
+# holder has died. The ttl has to outlast whatever may delay a renewal, such as a pause of the
+# process or a store that answers late. Without renewal, the ttl has to outlast the work itself. The
+# rule of thumb is then 3 to 5 times the mean hold, and more than the longest hold that was seen.
 
 CERTAIN_FAILURES: Final = 3
 """Number of failures after which more are certain to come, however few holds were seen."""
 RENEWED_TTL_MIN_SECONDS: Final = 3 * DEFAULT_REQUEST_TIMEOUT
 """Minimum ttl of a renewed lease, in seconds: it should outlast three unanswered requests."""
 DELAY_MULTIPLE: Final = 6
-"""Ttl of a renewed lease, as a multiple of the longest delay that was seen. Two thirds of the ttl
-are left when a renewal is due: four times that delay."""
+"""Ttl of a renewed lease, as a multiple of the longest delay that was seen. When a renewal is due,
+two thirds of the ttl are left, which is four times that delay."""
 LONGEST_HOLD_MULTIPLE: Final = 1.5
 """Without renewal: the ttl as a multiple of the longest hold that was seen."""
 TTL_MIN_SECONDS: Final = 1.0
@@ -264,14 +264,14 @@ TTL_MIN_SECONDS: Final = 1.0
 TOO_LONG_MULTIPLE: Final = 2.0
 """A ttl above this multiple of the needed ttl is longer than needed."""
 MANY_AHEAD: Final = 3.0
-"""Number of holds ahead of each waiter from which the line costs more than the hold."""
+"""With at least this many holds ahead of each waiter, the line costs more than the hold."""
 MOSTLY_FRACTION: Final = 0.5
 ADVISED_SHARDS_MAX: Final = 64
 STEPS: Final = (1, 1.5, 2, 3, 5, 6, 8, 10)
 
 
 def advice_on(figures: Figures) -> tuple[Advice, ...]:
-    """Return the advice, on the ttl first.
+    """Return the advice, starting with any advice on the ttl.
 
     If there is none, a single entry says that all is well or that too few holds were seen.
     """
@@ -326,7 +326,7 @@ def _on_renewed(figures: Figures) -> Advice | None:
 
 
 def needed_with_renewal(figures: Figures) -> float:
-    """Return the ttl that outlasts the delays that were seen, and three requests."""
+    """Return a ttl that outlasts the delays that were seen, and three unanswered requests."""
     late = figures.latest_renewal or 0.0
     return rounded_up(max(RENEWED_TTL_MIN_SECONDS, late * DELAY_MULTIPLE))
 
@@ -382,10 +382,10 @@ def _on_line(figures: Figures) -> Advice | None:
 
 
 def is_crowded(busiest: Busiest) -> bool:
-    """Whether most acquires had to wait, and each for more than one or two holds.
+    """Whether most acquires had to wait, and for more than one or two holds each.
 
-    A wait as long as a hold is explained by that hold, which has to become shorter. Where many wait
-    in line for short holds, only more doors help.
+    A wait as long as one hold is explained by that hold, which has to become shorter. If many
+    claims wait in line for short holds, only more doors help.
     """
     return (
         busiest.acquired >= LEASES_ENOUGH
@@ -403,7 +403,7 @@ def shards_for(ahead: float) -> int:
 
 
 def rounded_up(seconds: float) -> float:
-    """Return a round number of seconds, at least that long."""
+    """Return the seconds, rounded up to a round number."""
     unit = 0.01
     while unit * 10 < seconds:
         unit *= 10

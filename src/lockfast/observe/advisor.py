@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lockfast.observe.advice import Advice
     from lockfast.observe.figures import Figures
 
-# Hold and wait times from events, by pattern: memory does not grow with the number of events.
+# Hold and wait times from events, by pattern. Memory does not grow with the number of events.
 
 PATTERNS_KEPT: Final = 200
 """Maximum number of combinations of pattern and ttl that are counted."""
@@ -29,7 +29,7 @@ OPEN_CLAIMS_KEPT: Final = 100_000
 
 
 UNCOUNTED_EVENTS: Final = frozenset({Skipped, SafeAgain, StoreError, Reconnected})
-"""Events that no figure is made of; they do not extend the time that the figures cover either."""
+"""Events that contribute to no figure, nor to the time that the figures cover."""
 
 
 class EventSummary(EventObserver):
@@ -67,7 +67,7 @@ class EventSummary(EventObserver):
     # -- one event each ----------------------------------------------------------------
 
     def waiting(self, note: EventNote, /, *_facts: object) -> None:
-        """Remember who stands in line."""
+        """Remember that the claim had to wait."""
         _keep(self._waiting, note.claim.id, None)
 
     def acquired(self, note: EventNote, waited: float, ttl: float, renews: bool, /) -> None:  # noqa: FBT001
@@ -89,7 +89,7 @@ class EventSummary(EventObserver):
         _keep(self._held, claim_id, tally)
 
     def timed_out(self, note: EventNote, /, *_facts: object) -> None:
-        """Count it with the latest lease of the pattern: it is not known which ttl it asked for."""
+        """Count the timeout with the pattern's latest lease, because its own ttl is not known."""
         self._waiting.pop(note.claim.id, None)
         tally = self._latest.get(pattern_of(note.claim.name))
         if tally is not None:
@@ -124,7 +124,7 @@ class EventSummary(EventObserver):
             tally.lost(reason)
 
     def detached(self, note: EventNote, /, *_facts: object) -> None:
-        """Forget the claim: its end comes from elsewhere."""
+        """Forget the claim, because the lease may end in another client."""
         self._held.pop(note.claim.id, None)
 
 
@@ -138,8 +138,8 @@ def _keep(kept: dict[str, Any], claim: str, value: object) -> None:
 class Advisor(NoteSink):
     """Collects wait and hold times by pattern of names, in bounded memory, and gives advice.
 
-    Pass it to one client or to several (`on_event=`). Like every hook it receives events a moment
-    later, and a client without a hook pays nothing.
+    Pass it to one client or to several (`on_event=`). Like every hook, it receives events
+    shortly after they happen, and a client without a hook pays nothing.
     """
 
     def __init__(self) -> None:
@@ -172,6 +172,6 @@ class Advisor(NoteSink):
         return self._summary.left_out
 
     def after_fork_in_child(self) -> None:
-        """Start from zero: the parent counts its own holds."""
+        """Start from zero, because the parent counts its own holds."""
         self._lock = threading.RLock()
         self._summary = EventSummary()

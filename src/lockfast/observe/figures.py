@@ -80,7 +80,7 @@ class DurationHistogram:
 
     def add(self, seconds: float) -> None:
         """Count one span."""
-        # Called at every acquire and every release: comparing costs less than calling max().
+        # Called at every acquire and release, where comparing costs less than calling max().
         if seconds > self.longest:  # noqa: PLR1730
             self.longest = seconds
         buckets = self._buckets
@@ -90,7 +90,7 @@ class DurationHistogram:
         self.total += seconds
 
     def cumulative(self) -> list[int]:
-        """Return for each bound how many spans do not exceed it, and last how many there are."""
+        """Return for each bound how many spans do not exceed it, followed by the total."""
         buckets = range(len(self._bounds) + 1)
         return list(accumulate(self._buckets.get(bucket, 0) for bucket in buckets))
 
@@ -118,7 +118,7 @@ class DurationHistogram:
 
 FigureSource: TypeAlias = Literal["events", "looks"]
 """Where figures come from: from the events of each lease, or from sampling the store. Sampling sees
-a short hold only by chance, and measures each only to within an interval."""
+a short hold only by chance, and measures a hold only to within one sampling interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class Busiest:
     """Mean over all acquires, including those that did not wait, in seconds."""
     mean_hold: float = 0.0
     line: float = 0.0
-    """How many claims waited at a time; only sampling shows it."""
+    """Mean number of claims waiting at a time; only sampling shows it."""
     in_use: float = 0.0
     """Fraction of all samples in which the name was held; only sampling shows it."""
 
@@ -151,7 +151,7 @@ class Figures:
 
     pattern: str
     ttl: float
-    """0 if unknown: sampling a store with sessions does not show it."""
+    """0 if unknown, as when sampling a store with sessions."""
     renews: bool
     source: FigureSource = "events"
     seconds: float = 0.0
@@ -197,7 +197,7 @@ class Figures:
 
     @property
     def waited_for_dead_holder(self) -> bool:
-        """Whether a wait took at least half a ttl and no hold explains it: the holder died."""
+        """Whether a wait of at least half a ttl, explained by no hold, suggests a dead holder."""
         longest = self.waits.longest
         return longest >= self.ttl / 2 and longest > self.holds.longest * 3
 
@@ -291,7 +291,7 @@ class Tally:
         """Return the figures so far."""
         names = {name: one for name, one in self._names.items() if one.stood_in_line}
         busiest = max(names, key=lambda one: names[one].waited, default=None)
-        # Only a renewal by hand comes earlier than this; in some stores renewals come later.
+        # Only a manual renewal comes earlier than the schedule; in some stores renewals come later.
         usual = min(self._most_margin, left_at_renewal_seconds(self.ttl))
         return Figures(
             pattern=self.pattern,

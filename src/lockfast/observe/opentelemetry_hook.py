@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from lockfast.observe.patterns import Labels
 
 
-# OpenTelemetry metrics, recorded with as few calls as possible: each costs several microseconds.
+# OpenTelemetry metrics, recorded with as few calls as possible, because each call costs several
+# microseconds.
 #
 # Counter changes are first summed up here, over all notes that are delivered together.
 
@@ -41,7 +42,7 @@ class OtelAttributes:
         self._with: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def with_(self, key: str, value: str) -> Mapping[str, str]:
-        """Return the attributes and one more, from a closed set of words, since each is kept."""
+        """Return the attributes and one more; its values must be a closed set, as each is kept."""
         found = self._with.get((key, value))
         if found is None:
             found = self._with[key, value] = {**self.labels, key: value}
@@ -113,8 +114,8 @@ class OtelFigures:
 # Spans and metrics for OpenTelemetry: a span around each wait, and one around each hold.
 #
 # Both are children of the span that was current where the lock was requested. They are created
-# outside the work, with the times at which it happened, so no span of the body is a child of the
-# hold span.
+# outside the body, with the times of the events, so no span of the body is a child of the hold
+# span.
 
 SCOPE = "lockfast"
 
@@ -276,7 +277,7 @@ class OtelUpdate(EventObserver):
         self._state.figures.errors.add(1, about)
 
     def reconnected(self, _note: EventNote, /, *_facts: object) -> None:
-        """Count it."""
+        """Count the reconnect."""
         self._state.figures.reconnects.add(1, {"lockfast.store": self._store})
 
     # -- parts -------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Patterns: names without their variable parts. Figures are kept per pattern, not per name.
 
-A name is free text, and most contain an id: a label for each of them would fill the memory of the
-process that counts, and reveal customer data. A pattern never contains a digit. It cannot recognise
-an id of letters alone (`user:alice`), so the number of patterns kept is bounded, see `Patterns`.
+A name is free text, and most names contain an id. A label for each name would fill the memory of
+the process that counts, and reveal customer data. A pattern never contains a digit. An id of
+letters alone (`user:alice`) is not recognised, so the number of patterns kept is bounded; see
+`Patterns`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def pattern_of(name: str) -> str:
     if len(pattern) <= PATTERN_MAX_CHARACTERS:
         return pattern
     cut = pattern[: PATTERN_MAX_CHARACTERS - 1]
-    # Cut between two parts: half a word could look like a digest, and two names like one.
+    # Cut between two parts, as half a word could look like a digest, or make two names look alike.
     return f"{_LAST_PART.sub('', cut) if pattern[PATTERN_MAX_CHARACTERS - 1].isalnum() else cut}…"
 
 
@@ -71,7 +72,7 @@ class Patterns:
     """The first `most` patterns that were seen; all later ones share `*`.
 
     For code that keeps something for each pattern. Threads may share it; if they add new patterns
-    at the same moment, a few more may be accepted.
+    at the same moment, a few more than `most` may be accepted.
     """
 
     def __init__(self, *, most: int = 200) -> None:
@@ -91,10 +92,10 @@ class Patterns:
 
 T = TypeVar("T")
 
-# Maps each (name pattern, kind, store) to a value; a look-up is by claim.
+# Maps each (name pattern, kind, store) to a value, which is looked up by claim.
 
 NAMES_KEPT: Final = 4096
-"""Maximum number of names in the lookup by claim; a full lookup starts over."""
+"""Maximum number of names in the lookup by claim; when it is full, it is cleared."""
 
 
 class Labels(NamedTuple):
@@ -106,7 +107,7 @@ class Labels(NamedTuple):
 
 
 class ByPattern(Generic[T]):
-    """Creates each value on first use. Threads may share it, as they may `Patterns`."""
+    """Creates each value on first use. Like `Patterns`, it may be shared by threads."""
 
     def __init__(self, make: Callable[[Labels], T], *, raw_names: bool) -> None:
         self._make = make

@@ -83,8 +83,8 @@ class MetricSeries:
 
 # Figures from client events: acquisitions, waits, holds, losses, and failures of the store.
 #
-# Kept by pattern of names (`order:*`), by name only on request, and for a bounded number of
-# patterns: each of them costs the scraper for ever.
+# They are kept by pattern of names (`order:*`), or by name on request. The number of patterns is
+# bounded, because each of them costs the scraper for ever.
 
 
 class Metrics(NoteSink):
@@ -126,7 +126,7 @@ class Metrics(NoteSink):
                 self._kept.of_claim(one, store).waiters.setdefault(one.id, (client, now))
 
     def after_fork_in_child(self) -> None:
-        """Start from zero: the parent counts its own holds."""
+        """Start from zero, because the parent counts its own holds."""
         self.lock = threading.RLock()
         self._start()
 
@@ -151,7 +151,7 @@ class MetricsUpdate(EventObserver):
         self._series: MetricSeries | None = None
 
     def _series_of(self, claim: Claim) -> MetricSeries:
-        # Remember the last one: a claim's end often follows its beginning.
+        # Remember the last series, because a claim's end often follows right after its beginning.
         if claim is not self._claim or self._series is None:
             self._claim, self._series = claim, self._kept.of_claim(claim, self._store)
         return self._series
@@ -223,7 +223,7 @@ class MetricsUpdate(EventObserver):
         self._errors[self._store, request, reason] += 1
 
     def reconnected(self, _note: EventNote, /, *_facts: object) -> None:
-        """Count it."""
+        """Count the reconnect."""
         self._reconnects[self._store] += 1
 
 
@@ -236,7 +236,7 @@ _made: weakref.WeakKeyDictionary[CollectorRegistry, PrometheusMetrics] = weakref
 
 
 def in_registry(registry: CollectorRegistry | None, *, raw_names: bool) -> PrometheusMetrics:
-    """Return the hook that is registered with this registry; the same one for each call."""
+    """Return this registry's hook, and register it on the first call."""
     registry = REGISTRY if registry is None else registry
     with _making:
         found = _made.get(registry)
@@ -282,7 +282,7 @@ class PrometheusMetrics(Metrics):
         for one in series:
             for outcome, count in one.outcomes.items():
                 acquisitions.add_metric([*one.labels, outcome], count)
-            for reason in REASONS:  # from 0 on: otherwise the first loss would not be an increase
+            for reason in REASONS:  # export 0 too, or the first loss is no increase
                 lost.add_metric([*one.labels, reason], one.lost[reason])
             at_risk.add_metric(one.labels, one.at_risk)
         yield from (acquisitions, lost, at_risk)

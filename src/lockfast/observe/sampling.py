@@ -31,7 +31,8 @@ UNRENEWED_AGES_LEFT: Final = 2.0
 """A lease is renewed after a third of its ttl. While at least twice its age is left, it counts as
 not renewed yet."""
 OVERDUE_FRACTION: Final = 0.5
-"""Fraction of the ttl: a lease with less time left, and no renewal before, is not being renewed."""
+"""A lease that has less than this fraction of its ttl left, and was never renewed, is taken for one
+without renewal."""
 SLACK_SECONDS: Final = 0.05
 """Tolerance for rounding and for the duration of a sample, in seconds."""
 
@@ -94,17 +95,17 @@ class HoldSample:
             self._settle_ttl()
             return
         # The previous holder's release admitted this claim for a short window, and it was confirmed
-        # some time after the last sample. Round up if that fits: people choose whole seconds for a
-        # ttl.
+        # some time after the last sample. Round up if that fits, because people choose whole
+        # seconds for a ttl.
         whole = math.ceil(left)
         self.ttl = float(whole) if whole <= left + since + SLACK_SECONDS else left
         self.in_window = False
         self.least_left = left
 
     def _settle_ttl(self) -> None:
-        """Take the presumed admission window for the ttl.
+        """Conclude that the presumed admission window is the ttl.
 
-        A claim that was only just admitted would not behave like this.
+        A claim that was only just admitted would not be renewed or overdue like this.
         """
         self.ttl, self.in_window = self._known, False
 
@@ -118,7 +119,7 @@ class HoldSample:
         return self.last_age + by - self.last_at
 
     def has_run_out(self, *, by: float) -> bool:
-        """Whether its time was over when it was no longer seen: perhaps nobody released it."""
+        """Whether the hold had expired when it vanished, so that perhaps nobody released it."""
         return self._until is not None and self._until <= by + SLACK_SECONDS
 
 
@@ -132,7 +133,7 @@ LOOK_CLOSER: Final = "look closer: lockfast advise"
 
 
 def sample_findings(seen: Iterable[Inspection]) -> tuple[Finding, ...]:
-    """Return the patterns whose leases have a ttl that means an outage, or a long line."""
+    """Return a finding for each pattern with a very long ttl, and for each with a long line."""
     patterns = Patterns()
     longest: dict[str, float] = {}
     crowds: dict[str, int] = {}
@@ -172,7 +173,7 @@ def sample_findings(seen: Iterable[Inspection]) -> tuple[Finding, ...]:
 # A hold that ends between two samples lasted at least until the first and at most until the second;
 # the longer time is counted. A hold shorter than the interval is seen only by chance. So the
 # durations here are upper bounds, and the numbers of holds and waits are lower bounds. How often a
-# name is held and how many claims wait for it are neither.
+# name is held and how many claims wait for it are estimates, not bounds.
 
 SAMPLED_NAMES_MAX: Final = 10_000
 """Maximum number of names that are tracked; later ones are left out."""
@@ -271,7 +272,7 @@ class StoreSampling:
     def figures(self) -> tuple[Figures, ...]:
         """Return the figures so far, those with the most holds first."""
         holds = self._ended + [(name, one, None) for (name, _), one in self._holding.items()]
-        # Holds with a known ttl first: the others most likely have the same one.
+        # Holds with a known ttl come first, because the others most likely have the same ttl.
         holds.sort(key=lambda one: one[1].ttl is None)
         tallies: dict[str, dict[float, Tally]] = {}
         longest: dict[str, float] = {}

@@ -253,7 +253,7 @@ _TIME_OF_DAY = struct.Struct("@qqqIIqq")
 def boot_id() -> str:
     """Return an id that no other boot of this machine has, made from the time of the boot.
 
-    The time is that of the clock as it was set at the boot.
+    The clock's setting at the boot counts, so setting it later does not change the id.
     """
     buffer = ctypes.create_string_buffer(_TIME_OF_DAY.size)
     ntdll = ctypes.WinDLL("ntdll")

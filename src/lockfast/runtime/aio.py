@@ -82,7 +82,7 @@ OTHER_FLAVOUR = "a plain def"
 OTHER_CLIENT = "lockfast.Locks"
 OWNER = "task"
 STANDSTILL_TEXT = "the event loop was blocked for {seconds:.1f} s (or this process did not run)"
-"""Explains a background that woke far too late. A loop cannot tell the two causes apart."""
+"""Explains why background work woke far too late. A loop cannot tell the two causes apart."""
 INTERRUPTED_ANYWHERE: bool = False
 """Whether an interrupt may strike between any two instructions. Not in asyncio, where a task is
 cancelled only at an await."""
@@ -298,8 +298,8 @@ def run_for_all(
 ) -> Task:
     """Run the function in its own task, which a cancellation of the caller does not end.
 
-    The event is set when the task has ended, for whatever reason, because a task that is cancelled
-    before its first step never runs.
+    The event is set when the task has ended, for whatever reason. The function could not set it
+    itself, because a task that is cancelled before its first step never runs.
     """
     task = _start_task(function, name)
     task.add_done_callback(lambda _: ended.set())

@@ -79,10 +79,10 @@ OTHER_FLAVOUR = "an async def"
 OTHER_CLIENT = "lockfast.AsyncLocks"
 OWNER = "thread"
 STANDSTILL_TEXT = "this process did not run for {seconds:.1f} s"
-"""Explains a background that woke far too late."""
+"""Explains why background work woke far too late."""
 INTERRUPTED_ANYWHERE: bool = True
-"""Whether an interrupt may strike between any two instructions, such as an exception from a signal.
-"""
+"""Whether an interrupt, such as an exception from a signal handler, may strike between any two
+instructions."""
 
 StateLock = threading.RLock
 Lock = threading.Lock

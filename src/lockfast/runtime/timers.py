@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SPIN_SECONDS = 0.0001
 SPIN_LIMIT = 100
-"""How long to spin for a reply before sleeping, in seconds, and with how many attempts at most."""
+"""The two limits of a spin for one reply: its duration in seconds, and its number of attempts."""
 
 SPIN_BACKOFF_LIMIT = 128
 """Largest number of replies to sleep for between two spins."""

@@ -149,7 +149,7 @@ class ThreadWorker:
         """Do nothing, because there is no thread to end."""
 
     def after_fork_in_child(self) -> None:
-        """Take fresh mutexes, because a thread that we lack may have locked the parent's."""
+        """Take fresh mutexes, because threads that we lack may hold the inherited ones."""
         self._turn = WorkerTurn()
         self._line = threading.RLock()
 

@@ -43,8 +43,8 @@ _CLOCKS = {
 }
 
 # PostgreSQL's FOR UPDATE is too strong. A transaction that inserts a row referring to ours holds a
-# lock that conflicts with it until its commit, and no renewal would succeed. Changing `until` does
-# not need so strong a lock.
+# lock that conflicts with FOR UPDATE, so until its commit no renewal would succeed. Changing
+# `until` does not need so strong a lock.
 _LOCKS_OF_RENEWAL = {
     SQLITE: "",
     POSTGRESQL: " FOR NO KEY UPDATE SKIP LOCKED",

@@ -1,6 +1,6 @@
 """`python -m lockfast_challenge.broken`: a table of every flaw and its control over many seeds.
 
-Exits with 1 if a broken lock was not caught, or a control was not called valid.
+Exits with 1 if a broken lock was not caught, or a control was not judged valid.
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ def _cut_replies(way: Proxy, _: Draw) -> threading.Event:
 
 
 def _is_past_handshake(request: Message) -> bool:
-    """Whether the request is more than redis-py's handshake.
+    """Whether the request is not part of redis-py's handshake.
 
-    A client that is cut off during the handshake would request nothing.
+    A client that is cut off during the handshake would never request the lock.
     """
     return b"SETINFO" not in request.data
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # A control: no client counts as a holder before the replica has the lock, and tokens follow the
-# clock.
+# server's clock.
 
 SET_AND_DATE = """
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end
@@ -41,9 +41,9 @@ return token
 
 
 class Acknowledged(Polling):
-    """A lock that the replica has not acknowledged in time is released and was never held.
+    """A lock that the replica does not acknowledge in time is released and counts as never held.
 
-    With a single replica that is enough, because only this replica can be promoted.
+    One acknowledgement is enough, because only this one replica can be promoted.
     """
 
     def try_acquire(self, name: str) -> PolledLease | None:
@@ -57,7 +57,7 @@ class Acknowledged(Polling):
             lease.token = token
             if redis.wait(1, milliseconds(self.ttl / 4)) >= 1:
                 return lease
-        with suppress(NotGranted):  # the lease has expired meanwhile
+        with suppress(NotGranted):  # the lease has expired in the meantime
             lease.release()
         return None
 
@@ -87,14 +87,14 @@ class CountedToken(Polling):
         return lease
 
 
-# Broken: the lock expires at a date on the holder's own clock, and any client may overwrite it.
+# Broken: the lock expires by the holder's own wall clock, and any client may overwrite its value.
 
 
 class DateAsValue(Polling):
-    """The stored value is the date at which the lock expires; GETSET takes over an expired lock."""
+    """The stored value is the time at which the lock expires; GETSET takes over an expired lock."""
 
     def clock(self) -> float:
-        """Return the date on this client's clock."""
+        """Return the time on this client's wall clock."""
         return time.time() + self.clock_ahead
 
     def try_acquire(self, name: str) -> DatedLease | None:
@@ -105,13 +105,13 @@ class DateAsValue(Polling):
         if date is None or float(date) > self.clock():
             return None
         replaced = self.redis.getset(name, until)
-        if replaced != date:  # another client was faster, but the stored date is now ours
+        if replaced != date:  # another client was faster, but the stored time is now ours
             return None
         return DatedLease(self, name, until)
 
 
 class DatedLease:
-    """A lease that ends at a date."""
+    """A lease that ends at a time on the client's wall clock."""
 
     token = None
 
@@ -126,7 +126,7 @@ class DatedLease:
 
     def release(self) -> None:
         self.check()
-        self.lock.redis.delete(self.name)  # deletes the lock of whoever holds it by now
+        self.lock.redis.delete(self.name)  # deletes the lock even if another client holds it now
 
 
 # Broken: nodes that restart empty vote a second time.
@@ -219,7 +219,7 @@ return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 
 
 class PatientRedlock(ForgetfulRedlock):
-    """Nodes may restart empty, so each votes only once it has been up longer than any lease."""
+    """Nodes may restart empty, so each votes only after it has been up longer than any lease."""
 
     def vote(self, node: Any, name: str, mine: str) -> object:  # noqa: ANN401 - see connect
         # Redis counts whole seconds, so an uptime of 2 may be little more than 1.
@@ -245,7 +245,10 @@ class SetnxThenExpire(Polling):
 
 
 class SingleServer(Polling):
-    """A lock set with a ttl in one step, deleted by its owner in one, not trusted past its end."""
+    """A lock that is set with a ttl, and deleted by its owner, in one step each.
+
+    The holder does not trust it past its end.
+    """
 
     lease = PolledLease
 
@@ -260,7 +263,7 @@ class SingleServer(Polling):
 
 
 class BareLease(PolledLease):
-    """A lease that is released with DEL, without checking whose lock it is by now."""
+    """A lease that is released with DEL, without checking who holds the lock by then."""
 
     def release(self) -> None:
         self.redis.delete(self.name)
@@ -273,7 +276,7 @@ class BareDelete(SingleServer):
     lease = BareLease
 
 
-# Broken: between the GET and the DEL the lock may expire, and belong to the next holder.
+# Broken: between the GET and the DEL the lock may expire and be granted to the next holder.
 
 
 class ComparedLease(PolledLease):

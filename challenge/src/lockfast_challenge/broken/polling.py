@@ -2,7 +2,7 @@
 
 Each broken lock differs from the `SingleServer` lock only by its flaw. A lease ends by the local
 clock, a little before it ends at the server, and only its owner deletes it. Where a lock does
-otherwise, that is its flaw.
+not do this, that is its flaw.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ PAUSE_RANGE_SECONDS = (0.005, 0.025)
 """Shortest and longest pause before the next attempt, in seconds."""
 
 MARGIN_FRACTION = 0.01
-"""Fraction of the ttl by which a lease ends here before it ends at the server, because clocks count
-in milliseconds."""
+"""How much earlier a lease ends here than at the server, as a fraction of the ttl, because clocks
+count in milliseconds."""
 
 DELETE_IF_MINE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
@@ -81,7 +81,7 @@ class PolledLease:
 
 
 class Polling:
-    """A contender that tries again and again until it is let in or its time is up."""
+    """A contender that retries until it gets the lock or its timeout passes."""
 
     patience: float = 5.0
     """Timeout for connecting to a server, and for its reply, in seconds."""

@@ -1,1 +1,1 @@
-"""Decides whether a lock can have produced a history; pure functions."""
+"""Decides whether a correct lock could have produced a history; pure functions."""

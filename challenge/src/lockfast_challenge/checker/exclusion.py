@@ -31,7 +31,7 @@ class Examples:
             self._of_hold[event.client, event.hold].append(event)
 
     def of(self, holds: Iterable[CertainHold]) -> tuple[HistoryEvent, ...]:
-        """Return, by time, the events that acquired each hold and those that last proved it."""
+        """Return, in order of time, the events that acquired each hold and that last proved it."""
         found = [event for hold in holds for event in self._of(hold)]
         return tuple(sorted(found, key=lambda event: event.at))
 
@@ -72,8 +72,9 @@ def smallest(items: Sequence[T], is_wrong: Callable[[Sequence[T]], bool]) -> lis
 
 # The quick judge: one pass over the certain holds of each name, sorted by time.
 #
-# Apart from tokens, only overlapping certain holds can be wrong: an acquire that takes effect at
-# its reply, and a release that takes effect at its invocation, leave all other holds the most room.
+# Apart from tokens, a history is wrong only if certain holds overlap, because an acquire that takes
+# effect at its reply, and a release that takes effect at its invocation, leave the most room for
+# all other holds.
 # `search.py` tries every order instead; the tests use it as the referee.
 
 
@@ -94,7 +95,7 @@ class Violation:
 
 
 def violations(holds: Iterable[CertainHold]) -> list[Violation]:
-    """Return the violations by time; empty if a correct lock can have produced these holds."""
+    """Return the violations in order of time; empty if a correct lock could allow these holds."""
     by_name: defaultdict[str, list[CertainHold]] = defaultdict(list)
     for hold in sorted(holds, key=lambda one: one.granted):
         if hold.within is None:  # a client that re-enters is inside already
@@ -147,7 +148,7 @@ def _token(hold: CertainHold) -> int:
     return -1 if hold.token is None else hold.token
 
 
-# Where a store's guarantee ends: violations beyond it are counted, and are no fault of the lock.
+# Violations beyond a store's guarantee, which are counted but are no fault of the lock.
 
 LATE_REPLY_SECONDS = 0.25
 """How long after the end of a fault the reply to an earlier grant may still arrive, in seconds."""
@@ -163,11 +164,12 @@ def documented_reason(recorded: Recorded, violation: Violation) -> str:
 
 
 def _can_have_caused(strike: Strike, violation: Violation, *, ttl: float) -> bool:
-    """Whether the strike can have affected the first of the holds, the one that the others overlap.
+    """Whether the strike could have affected the first hold, which is the one the others overlap.
 
     A fault does not shorten a hold that was granted after it, so an overlap with such a hold has no
     excuse. A hold that the fault did shorten is trusted until its lease ends. A store that lost
-    data is behind with its tokens for no fixed time, namely until a token exceeds that of the hold.
+    data issues tokens that are too small until one exceeds that of the hold, which takes no fixed
+    time.
     """
     if strike.began > violation.at or not _was_touched(violation.holds[0], strike):
         return False
@@ -179,7 +181,8 @@ def _was_touched(hold: CertainHold, strike: Strike) -> bool:
 
 
 VIOLATIONS_SHOWN = 20
-"""Violations of each kind that are proven and shown; a broken lock may cause thousands."""
+"""Maximum number of violations of each kind to prove and show; a broken lock may cause thousands.
+"""
 
 
 def exclusion_findings(recorded: Recorded, done: Sequence[HistoryOperation]) -> list[RunFinding]:
@@ -196,8 +199,9 @@ def exclusion_findings(recorded: Recorded, done: Sequence[HistoryOperation]) -> 
             continue
         reason = documented_reason(recorded, shown)
         if violation.kind == "token":
-            # A store that forgot a hold is behind with its tokens for a number of grants, not for a
-            # fixed time. So every other token below that of the same hold has the same cause.
+            # A store that forgot a hold issues tokens that are too small for a number of grants,
+            # not for a fixed time. So every other token below that of the same hold has the same
+            # cause.
             reason = reason or forgotten.get(violation.holds[0], "")
             forgotten[violation.holds[0]] = reason
         found.append(

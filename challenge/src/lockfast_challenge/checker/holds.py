@@ -117,7 +117,7 @@ def joined(spans: Iterable[TimeSpan], *, pause: float) -> list[TimeSpan]:
 
 
 def gaps(spans: Iterable[TimeSpan]) -> list[TimeSpan]:
-    """Return the gaps that the spans leave in all of time, in order."""
+    """Return the gaps before, between and after the spans, in order."""
     end, found = -inf, []
     for one in joined(spans, pause=0.0):
         found.append(TimeSpan(end, one.start))

@@ -141,7 +141,7 @@ def _sentence(write: Write, *, is_guarded: bool) -> str:
 
 
 def recent(recorded: Recorded, *, since: float, longest: float) -> Recorded:
-    """Return the part since that time, plus operations that began up to `longest` seconds earlier.
+    """Return the part from `since` on, plus operations that began up to `longest` seconds earlier.
 
     Such operations may have lasted until `since`. Quiet stretches are cut off at `since`, because a
     hold whose beginning is left out looks as if nobody was inside.
@@ -161,11 +161,11 @@ def recent(recorded: Recorded, *, since: float, longest: float) -> Recorded:
 # lost at any time, because the machine may have paused for a moment.
 
 LOST_IN_A_ROW = 3
-"""Number of leases lost in a row that is no accident."""
+"""Number of leases that a client must lose in a row before it counts as a finding."""
 
 
 def not_renewed(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterator[RunFinding]:
-    """Yield a finding for each client that lost one lease after the other for lack of renewal."""
+    """Yield a finding for each client that lost one lease after another for lack of renewal."""
     if not recorded.is_renewed:
         return
     for client, holds in _by_client(done).items():
@@ -246,7 +246,7 @@ def warned_late(recorded: Recorded, done: Iterable[HistoryOperation]) -> list[Ru
 
 
 def judge(recorded: Recorded) -> list[RunFinding]:
-    """Return the faults of the lock, and the findings that the store's page documents, by time.
+    """Return the faults of the lock, and those that the store's page documents, in order of time.
 
     A run in which nothing happened has no findings, since this function does not check that the
     lock was used.

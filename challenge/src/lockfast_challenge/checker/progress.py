@@ -42,7 +42,8 @@ def asked(recorded: Recorded, done: Iterable[HistoryOperation]) -> RequestSpans:
     for one in done:
         if one.act != "acquire" or one.within is not None:
             continue
-        # It is unknown how long a killed process kept requesting; any other process still does.
+        # Without a reply, it is unknown how long a killed process kept requesting. Any other
+        # process counts as still requesting.
         never = one.invoked if one.client in killed else inf
         span = TimeSpan(one.invoked, ended.get((one.client, one.number), never))
         mine, key = found[one.name][one.client], (one.name, one.client)
@@ -128,7 +129,7 @@ def passed_over(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterato
 #
 # Under a series of faults any lock may stall for longer than any bound, because each holder or
 # admitted waiter that is frozen or killed costs a ttl. In a quiet stretch a name may stay closed
-# only for the rest of a dead holder's lease, and for the time that it takes to notice its end.
+# only for the rest of a dead holder's lease, and for the time that clients take to notice its end.
 
 
 def stalls(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterator[RunFinding]:
@@ -137,7 +138,7 @@ def stalls(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterator[Run
     for name, by_client in asked(recorded, done).items():
         everybody = [span for spans in by_client.values() for span in spans]
         together = joined(everybody, pause=short_pause(recorded))
-        # Few gaps are long, so they are filtered first.
+        # Filter the gaps by length first, because few of them are long.
         free = [gap for gap in gaps(busy[name]) if gap.length > recorded.bound]
         closed = (span.within(gap) for gap in free for span in together)
         for idle, patience in too_long(recorded, closed):

@@ -1,10 +1,11 @@
 """The slow judge: searches for an order of all operations that one door could have seen.
 
 The search knows only the model: whether a client may enter, and when it has left. An operation
-takes effect once, somewhere between its invocation and its reply, or without a reply at any later
-time or never. The search tries every order that this allows (Wing and Gong), and no state twice
-(Lowe). The tests use it as the referee of `exclusion.py`, for small histories only, because in a
-wrong history with many unanswered operations it can take far too long.
+takes effect once, at some time between its invocation and its reply. An operation without a reply
+may take effect at any later time, or never. The search tries every order that this allows (Wing and
+Gong), and visits no state twice (Lowe). The tests use it as the referee of `exclusion.py`, for
+small histories only, because in a wrong history with many unanswered operations it can take far too
+long.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelStep:
-    """One change that a hold makes to the door, and when; `latest` is inf if perhaps never."""
+    """One change by a hold to the door, and when; `latest` is inf if it may never happen."""
 
     does: Literal["enter", "leave"]
     hold: CertainHold
@@ -83,7 +84,7 @@ def settled(todo: Iterable[ModelStep]) -> list[ModelStep]:
 
 
 def is_possible(todo: Sequence[ModelStep], *, most: int = 2_000_000) -> bool | None:
-    """Return whether one door can have seen all these steps; None if the search takes too long."""
+    """Return whether one door could have seen these steps; None if the search takes too long."""
     # A position is the number of leading steps that are done, and a bit set of later steps that are
     # done.
     start = (0, 0, ModelDoor())

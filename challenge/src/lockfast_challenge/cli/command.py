@@ -262,7 +262,7 @@ def _played(request: ChallengeRequest, folder: Path | None, end: Stopping) -> Ou
 
 
 def _writable(file: Path) -> Path:
-    """Return the file if it can be written, since after the run it is too late to find out."""
+    """Return the file if it can be written; after the run it would be too late to find out."""
     there = file if file.exists() else file.parent
     if file.is_dir() or not os.access(there, os.W_OK):
         raise ConfigurationError(

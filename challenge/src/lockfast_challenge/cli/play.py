@@ -108,9 +108,9 @@ def allowed(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the kinds to run, and the kinds that must not run, each with the reason.
 
-    A kind that was requested by name and must not run is an error, and so is a request of which no
-    kind can be made here. Without a request, kinds that must not run are left out and returned with
-    the reason.
+    A kind that was requested by name and must not run is an error, and so is a request for kinds
+    none of which can be made here. Without a request, kinds that must not run are left out and
+    returned with the reason.
     """
     for kind in asked:
         if kind not in there:

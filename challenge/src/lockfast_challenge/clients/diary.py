@@ -29,7 +29,7 @@ class Diary:
         self._hold = 0
 
     def begin(self, act: Act, name: str, *, weight: int = 1, capacity: int = 1) -> UnderWay:
-        """Record that an operation is about to be requested; return a recorder of its reply."""
+        """Record that an operation is being requested; return the object that records its reply."""
         number = next(self._numbers)
         if act == "acquire":
             self._hold = number

@@ -83,15 +83,15 @@ class Fleet:
         try:
             for number in range(self.size):
                 self._lives.append(self._started(number))
-        # Also after Ctrl-C, because nothing else would end the clients started so far.
+        # Catch Ctrl-C too, because nothing else would end the clients started so far.
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        # First end all clients, including one whose start was interrupted, because a diary may turn
-        # out to be unreadable.
+        # End all clients, including one whose start was interrupted, before reading the diaries,
+        # because reading may fail.
         if any(self._number_of_lives):
             end_clients(str(self.folder))
         while self._lives:
@@ -180,7 +180,7 @@ class Fleet:
             life.process.ended()
 
     def interrupt(self, number: int) -> None:
-        """Send SIGINT as Ctrl-C does, unless the client may not have its signal handler yet."""
+        """Send SIGINT as Ctrl-C does, but only once the client has installed its signal handler."""
         life = self._lives[number]
         if life.has_begun:
             life.process.send_signal(signal.SIGINT)
@@ -192,7 +192,7 @@ class Fleet:
         to poll.
         """
         pid = self._lives[number].process.pid
-        with suppress(OSError):  # the client has exited meanwhile
+        with suppress(OSError):  # the client has exited in the meantime
             there = {
                 int(one.name): str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()
             }
@@ -201,7 +201,7 @@ class Fleet:
 
     def restore_descriptors(self, number: int) -> None:
         """Give a client the same limit as the run."""
-        # The client may have exited meanwhile; its replacement has the usual limit.
+        # The client may have exited in the meantime; its replacement has the usual limit.
         with suppress(ProcessLookupError):
             pid = self._lives[number].process.pid
             resource.prlimit(pid, resource.RLIMIT_NOFILE, _usual_limits())

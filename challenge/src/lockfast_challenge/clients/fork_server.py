@@ -141,8 +141,8 @@ class ForkServer:
                 start, fleet = Start.from_values(asked[0]), asked[1]
                 import_for(start)
                 server = os.getpid()
-                # Nothing that exists by now is garbage, so a collection in a client would only copy
-                # its memory.
+                # None of the objects so far is garbage, so a garbage collection in a client would
+                # only copy their memory.
                 gc.freeze()
                 pid = os.fork()
                 if pid == 0:

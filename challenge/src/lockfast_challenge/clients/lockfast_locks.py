@@ -36,7 +36,8 @@ class SyncContender:
     is_renewed = True
 
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
-        # Not needed, because leases end by the store's clock, and trust by the monotonic clock.
+        # Unused, because a lease ends by the store's clock, and the client's trust in it by the
+        # monotonic clock.
         del clock_ahead
         self._locks = Locks(url, ttl=ttl)
 
@@ -246,7 +247,7 @@ def _checked(lease: Lease | AsyncLease) -> float:
 
     This is the lease's own deadline, not `remaining`, which is never negative and so would hide a
     lease that passes its check after its own deadline. A deadline only ever grows, so a client that
-    is frozen here records a later one and accuses nobody wrongly.
+    is frozen here records a later one, which causes no false finding.
     """
     with _mapping_errors():
         lease.check()

@@ -68,7 +68,7 @@ class ClientSignals:
 
 
 def die_with(parent: int) -> None:
-    """Be killed when the thread that started us ends, however it ends; works on Linux only."""
+    """Have this process killed when the thread that started it ends in any way; Linux only."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))

@@ -1,4 +1,4 @@
-"""The stores that can be started or named by a URL, and what is missing if one cannot."""
+"""The stores that can be started or named by a URL, and what is missing to start one."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class ExistingDeployment(Started):
         return self._documented.get(kind, "")
 
 
-# The stores that can be started for a challenge, and what is missing if one cannot.
+# The stores that can be started for a challenge, and what is missing if one cannot be started.
 
 _STORES = {
     "redis": ("redis", "redis"),

@@ -58,7 +58,7 @@ class _ClientPause:
             client.client_unpause()
 
     def _client(self) -> redis.Redis:
-        # The URL may have options that only Lockfast understands, and not the driver.
+        # The URL may have options that Lockfast understands and the driver does not.
         parts = split(self._url)
         options = understood(dict(parse_qsl(parts.query)), by=redis.SSLConnection)
         url = parts._replace(query=urlencode(options)).geturl()

@@ -1,8 +1,8 @@
 """Faults on the connections of one client, made by its proxies: held, lost, late, cut, reset.
 
 Held messages are delivered when the fault ends, and so arrive late. The store may carry out a
-request after its client gave up on it, or a reply may reach a caller that has long received an
-error.
+request after its client gave up on it, or a reply may reach a caller that received an error long
+ago.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class NoSuchFault(ValueError):
 def chosen(
     kinds: Sequence[str], *, fleet: Fleet, deployment: Deployment
 ) -> tuple[list[Fault], dict[str, str]]:
-    """Return the faults of these kinds, and for each that cannot be made here the reason."""
+    """Return the faults of these kinds, and the reason for each kind that cannot be made here."""
     there = all_faults(fleet, deployment)
     unknown = [kind for kind in kinds if kind not in there]
     if unknown:

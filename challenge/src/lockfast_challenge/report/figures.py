@@ -304,7 +304,7 @@ def _hand_overs(granted: Iterable[HistoryOperation]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Gaps:
-    """The times, in order, at which a client waited for one name and nobody was surely inside."""
+    """The time spans, in order, in which a client waited for one name and no hold was certain."""
 
     begins: list[float]
     ends: list[float]

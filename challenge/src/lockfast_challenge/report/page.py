@@ -78,7 +78,7 @@ summary{cursor:pointer;color:var(--faint)}
 """
 
 
-# Which parts of a run are drawn: all of a short run, the parts that matter of a long one.
+# Which parts of a run are drawn: all of a short run, and the important parts of a long one.
 
 WINDOWS_MAX = 12
 WINDOW_TTLS, WINDOW_MIN_SECONDS = 8.0, 4.0
@@ -98,7 +98,7 @@ class DrawnWindow:
 
 
 def windows(outcome: Outcome) -> list[DrawnWindow]:
-    """Return the windows to draw, by time; never more than WINDOWS_MAX.
+    """Return the windows to draw, in order of time; never more than WINDOWS_MAX.
 
     In a long run, windows in which something is wrong are chosen first, then those with the first
     finding or the first strike of a kind.
@@ -354,7 +354,7 @@ class _Page:
 
 
 def _some(found: Sequence[tuple[int, RunFinding]]) -> list[tuple[int, RunFinding]]:
-    """Return the findings that are shown in full: a few of each kind, and not too many."""
+    """Return the findings that are shown in full: a few of each kind, and not too many in total."""
     count: dict[tuple[str, bool], int] = {}
     shown: list[tuple[int, RunFinding]] = []
     for number, one in found:

@@ -46,7 +46,7 @@ does little else."""
 START_TIMEOUT_SECONDS = 120.0
 """Timeout for the clients to begin, in seconds."""
 AIM_TIMEOUT_TTLS = 0.5
-"""How long to wait for a client with the role before any client is struck, in ttls."""
+"""How long to wait for a client with the role before a random client is struck, in ttls."""
 
 
 class NothingStarted(RuntimeError):
@@ -128,7 +128,7 @@ class _Run:
         self._clocks_ahead = clocks_ahead
         self._bound = bound
         self._workload = WORKLOADS[setting.workload]
-        # A name that no other user of the same store has.
+        # The name is random, so that no other user of the same store has it.
         self._name = f"challenge-{secrets.token_hex(6)}"
         self._outcome = Outcome(setting)
         self._resource = Resource(self._workload)
@@ -243,8 +243,8 @@ class _Run:
     def _victim(self, fault: Fault, planned: Planned) -> tuple[int | None, bool]:
         """Return the client to strike, and whether it has the role.
 
-        If no client has the role for a while, any client is struck. For a fault that strikes no
-        client, the first result is None.
+        If no client has the role for a while, a random client is struck. For a fault that strikes
+        no client, the first result is None.
         """
         if fault.role is None:
             return None, True
@@ -260,8 +260,8 @@ class _Run:
     def _settle(self, losses: int) -> None:
         """Wait until every client was granted the lock since the last strike, up to a deadline.
 
-        Entries of dead clients may still be in line, one behind the other, and clients have to find
-        servers again that were down. That takes time, once for each loss, and is not a stall.
+        Entries of dead clients may still be in line, one behind the other, and clients have to
+        reconnect to servers that were down. This takes time for each loss, and is not a stall.
         """
         since = Clock.now()
         deadline = since + losses * (self._setting.ttl + self._patience())

@@ -27,7 +27,7 @@ def share_what_is_made() -> None:
     """Let this process and its children share expensive things, unless they already do."""
     if here.IS_POSIX and MADE_IN not in os.environ:  # servers are not started on other systems
         directory = run_directory("lockfast-made-")
-        directory.chmod(0o755)  # servers that are not root read from it
+        directory.chmod(0o755)  # servers that do not run as root read from it
         os.environ[MADE_IN] = str(directory)
 
 
@@ -58,6 +58,6 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            # Unlock explicitly and not only by closing, because a child forked meanwhile has the
-            # file open as well.
+            # Unlock explicitly and not only by closing, because a child forked in the
+            # meantime has the file open as well.
             here.unlock(lock)

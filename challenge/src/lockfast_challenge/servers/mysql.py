@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MysqlCompatibleServer(Server):
-    """One server whose root has no password; committed data outlive the process."""
+    """One server whose root user has no password; committed data outlive the process."""
 
     scheme = "mysql"
     """The scheme of its URLs."""
@@ -97,7 +97,7 @@ SYSTEM_TABLES = ("system_tables", "performance_tables", "system_tables_data")
 itself needs a program from the full package, which would also install a daemon."""
 
 SYSTEM_TABLES_AT = ("share/mariadb/mariadb_{}.sql", "share/mysql/mysql_{}.sql")
-"""Paths of these files, since version 11 and before it."""
+"""Paths of these files: the first from version 11 on, the second before it."""
 
 BOOTSTRAP_PROLOGUE = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
 
@@ -126,7 +126,7 @@ class MariadbServer(MysqlCompatibleServer):
 
     @classmethod
     def build(cls, data: Path) -> None:
-        """Create a data directory whose root has no password."""
+        """Create a data directory in which the root user has no password."""
         server = shlex.join(
             [
                 *(*cls.program(), "--bootstrap", f"--datadir={data}", f"--tmpdir={data}"),
@@ -210,7 +210,7 @@ class MysqlServer(MysqlCompatibleServer):
 
     @classmethod
     def build(cls, data: Path) -> None:
-        """Create a data directory whose root has no password."""
+        """Create a data directory in which the root user has no password."""
         run_as(
             cls.account,
             *(*cls.program(), "--initialize-insecure", f"--datadir={data}"),

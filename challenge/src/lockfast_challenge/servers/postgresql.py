@@ -77,7 +77,7 @@ class PostgresqlServer(Server):
         return [program("postgres"), "-D", str(self.data), *options]
 
     def serves(self) -> bool:
-        """Whether it accepts its owner, or rejects it with a reason."""
+        """Whether its owner can log in, or is rejected by the access rules or for the password."""
         try:
             self.connect(connect_timeout=5).close()
         except psycopg.OperationalError as error:

@@ -226,7 +226,7 @@ class Proxy:
         return self._rule(which, act, 1, 1)
 
     def let_through(self) -> None:
-        """Deliver all held messages, even if their client has gone meanwhile; remove all rules."""
+        """Deliver all held messages, even if their client is gone by now; remove all rules."""
         self._rules.clear()
         self._on_loop(self._open_all)
 
@@ -241,7 +241,7 @@ class Proxy:
         """Delay every message by this many seconds from now on, in either direction."""
         self._delay = seconds
 
-    # Each of the next five also acts on messages that are already under way and on later
+    # Each of the next five methods also acts on messages already under way and on later
     # connections, until `let_through`. The event is set when the first message is affected.
 
     def hold_all_requests(self) -> threading.Event:

@@ -116,7 +116,7 @@ class Sentinels(Started):
         """Restart a dead server as a replica of the current master, unless it is the master itself.
 
         If this were left to the Sentinels, the server would be a second master for ten seconds. A
-        server that was first started as a replica would follow the master of that time.
+        server that was first started as a replica would follow its original master.
         """
         master = self.master
         options = list(server.options)

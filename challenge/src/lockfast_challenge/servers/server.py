@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOG_CHARACTERS_SHOWN = 4000
-"""Characters of a long log that are shown from its beginning, and as many from its end."""
+"""Number of characters to show from the beginning of a long log, and again from its end."""
 
 
 class CannotStart(RuntimeError):

@@ -49,7 +49,7 @@ def library() -> Path:
     """Return the compiled shim, built once in a run."""
     directory = run_directory("lockfast-clock-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    directory.chmod(0o755)  # servers that are not root read from it
+    directory.chmod(0o755)  # servers that do not run as root read from it
     target = directory / "clock_shift.so"
     if lacks := clock_lacks():
         raise CannotStart(lacks)

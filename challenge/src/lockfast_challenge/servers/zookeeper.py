@@ -100,7 +100,7 @@ class ZooKeeperServer(Server):
         return None
 
     def ask(self, word: str, *, within: float = 2.0) -> str:
-        """Return the reply to a four-letter word; empty from a server that is not there."""
+        """Return the reply to a four-letter word; empty if the server does not reply."""
         answer = b""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=within) as connection:
@@ -261,8 +261,9 @@ class PartitionableEnsemble(Ensemble):
     def depose(self, leader: ZooKeeperServer, *, silently: bool) -> None:
         """Cut a leader off from all other members while its clients still reach it.
 
-        If `silently`, no member is notified, and all wait for each other equally long. Otherwise
-        the followers notice at once and elect another leader, and the old leader does not notice.
+        If `silently`, no member is notified, and all wait for each other for the same time.
+        Otherwise the followers notice at once and elect another leader, and the old leader does not
+        notice.
         """
         number = self.members.index(leader)
         for ends, way in self._election_proxies.items():

@@ -58,7 +58,7 @@ class AsyncBackend(Protocol):
     ) -> Sequence[Grant] | None:
         """Grant claims of different names in one atomic step, if nobody is at any of their doors.
 
-        Returns None if somebody is at one of the doors, or if the store cannot do this in one step.
+        Returns None if one of the doors is not empty, or if the store cannot do this in one step.
         Then nothing was done, and the caller acquires the claims one by one.
         """
         del claims, deadline
@@ -86,9 +86,9 @@ class AsyncBackend(Protocol):
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """Renew, and transfer the hold to the client and owner that the grant names.
 
-        Between two clients the hold belongs to neither, and ends only with its ttl. Returns LOST if
-        the hold already belongs to another client, so if two clients adopt it, the first one gets
-        it.
+        Between two clients, until one adopts it, the hold belongs to neither and ends only with its
+        ttl. Returns LOST if the hold already belongs to another client, so if two clients adopt it,
+        the first one gets it.
         """
         del grant, deadline
         raise ConfigurationError("this backend cannot hand a lease over to another client")
@@ -137,8 +137,8 @@ class AsyncBackend(Protocol):
     async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
         """Return how many claims are at each name; read-only, may be stale, and only a hint.
 
-        A waiter in line at one of several shards uses it to choose among them. It takes one round
-        trip where the store can.
+        A waiter in line at one of several shards uses the counts to choose among the shards. They
+        are read in one round trip where the store can.
         """
         seen = [await self.inspect(name, deadline=deadline) for name in names]
         return [
@@ -155,7 +155,7 @@ class AsyncBackend(Protocol):
         return await self.inspect(name, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """Yield the state of each name in use with this prefix, in byte order; closing is use too.
+        """Yield the state of each name in use or closing with this prefix, in byte order.
 
         A list that ends without an error is complete. If a part of the store cannot be reached,
         yield the names of the other parts, then raise a BackendUnavailable that says what is

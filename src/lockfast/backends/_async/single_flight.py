@@ -93,7 +93,8 @@ class AsyncSingleFlight(Generic[T]):
     ) -> SharedOutcome[T]:
         """Do the work, or join the current run; return when it has ended, or at the deadline.
 
-        The outcome includes an error of the work. The work has to keep its own deadline.
+        An error of the work becomes part of the outcome and is not raised here. The work has to
+        keep its own deadline.
         """
         while True:
             doer = SharedWork[T](deadline)
@@ -126,8 +127,8 @@ class AsyncSingleFlight(Generic[T]):
             return
         flight.is_stopped = True
         if flight.task is None:
-            # Wait only until the deadline, because a signal handler may close in the middle of the
-            # work that its own thread does.
+            # Wait only until the deadline, because a signal handler may call this in the middle of
+            # the work that its own thread does.
             await runtime.wait_for(flight.ended, deadline=flight.deadline, clock=self._clock)
         else:
             flight.task.cancel()

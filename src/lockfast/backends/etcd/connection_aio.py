@@ -114,9 +114,9 @@ fails."""
 
 
 UNREAD_MAX_BYTES = 2**24
-"""A member that leaves this much unread is taken not to read at all. The limit is more than all
-requests that may be under way at once. Without it, a peer that only sends pings could make us
-fill the memory."""
+"""A member that leaves this much unread is assumed not to read at all. The limit is larger than all
+requests that may be under way at once. Without it, a peer that only sends pings could exhaust our
+memory."""
 
 
 class PendingCall(UnaryCall):
@@ -265,8 +265,8 @@ class EtcdConnection(asyncio.Protocol):
         # Give up queued calls first, so that they do not take the streams that the other calls
         # free.
         for one in sorted(late, key=lambda one: one.number > 0):
-            # Give up the call now. Before its task runs, data may arrive that allows another
-            # stream, and a call that is reported as undone here would be sent after all.
+            # Give up the call now, and not when its task runs. Data that arrives before then may
+            # allow another stream, and a call that is reported as undone here would be sent.
             self._talk.give_up(one)
             one.outcome.set_result(BrokenCall(errors.LATE, one.is_undone))
         moments = [one.deadline for one in self._questions if one.deadline > now]
@@ -400,7 +400,7 @@ class MemberTransport:
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Stop using all connections that were opened before."""
+        """Stop using all connections opened so far."""
         for link in list(self._links):
             link.lose(ConnectionError("closed"))
 

@@ -34,7 +34,7 @@ __all__ = ["EtcdConnection", "MemberTransport", "WatchStream"]
 # The watch stream, sync flavour, has a connection of its own, read by one thread at a time.
 
 SEND_TIMEOUT_SECONDS = 5.0
-"""Timeout for sending a message, which is short."""
+"""Timeout for sending a message, in seconds; the messages are short."""
 
 
 class WatchStream(Listener["EtcdConnection"]):
@@ -287,7 +287,7 @@ class MemberTransport:
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Stop using all connections that were opened before."""
+        """Stop using all connections opened so far."""
         self._idle.close()
 
     def close(self) -> None:

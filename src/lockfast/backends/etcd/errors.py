@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 LATE = "no answer in time"
-"""The reason of a call that broke because its time was up."""
+"""The reason given for a call that timed out."""
 
 SHOWN_CHARACTERS = 300
 """Maximum number of characters of a server's text that an error shows."""
@@ -123,7 +123,7 @@ def refused(refusal: GrpcError, *, where: str, root: bytes = b"") -> LockError:
             f"{where} does not know this request ({text}); etcd 3.4 or newer is needed"
         )
     if code in _UNKNOWN or "deadline exceeded" in text:
-        # The request may already have been proposed, so that only its reply took too long.
+        # The request may already have been proposed, and perhaps only its reply took too long.
         return OutcomeUnknown(f"{where} did not answer in time: {text}")
     return BackendMisbehaved(f"{where}: {code} {text}")
 
@@ -144,9 +144,9 @@ def unanswered(broken: BrokenCall, *, where: str) -> LockError:
 def none_left(failures: Sequence[LockError], *, has_answered: bool) -> LockError:
     """Return the error for when no member is left, given the failure of each.
 
-    A configuration error is reported first. But once a member has answered, the configuration is
-    right in general, and the error concerns one member only. While the other members cannot be
-    reached, that is an outage, which may pass.
+    A configuration error takes precedence. But once a member has answered, the configuration is
+    right in general, and such an error concerns one member only. If other members cannot be
+    reached, the failure is then an outage, which may pass.
     """
     wrong = [one for one in failures if isinstance(one, ConfigurationError)]
     away = [one for one in failures if not isinstance(one, ConfigurationError)]

@@ -137,12 +137,12 @@ def twin(key: bytes) -> bytes:
 
 # The records of a claim and of its hold; pure.
 #
-# They are those of the other stores with sessions, plus the time of arrival, for display. A hold
-# also records how long it keeps its name closed if its claim is gone.
+# The records are the same as in the other stores with sessions, plus the time of arrival, for
+# display. A hold also records how long it keeps its name closed if its claim is gone.
 
 
 def of_claim(claim: Claim, *, at: float) -> bytes:
-    """Return the record of a claim that arrived at that time."""
+    """Return the record of a claim that arrived at `at`."""
     return b'%b, "at": %.3f}' % (records.of_claim(claim)[:-1], at)
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Orphans are holds whose claims are gone. This part records when we first saw them, and how long
 # they still count.
 #
-# A missing claim does not prove that its holder has stopped. A leader that was frozen for longer
-# than the ttl and comes back revokes leases that its successor has just renewed
+# A missing claim does not prove that its holder has stopped. If etcd's leader freezes for longer
+# than the ttl and then comes back, it revokes leases that its successor has just renewed
 # (etcd-io/etcd#15247). The holder trusts its lease for its ttl at most. So a client that sees the
 # hold without its claim waits for that long, on its own clock and from its own first sight of the
 # hold. Where nobody waits, etcd removes the hold, which `_async/line.py` makes sure of.
@@ -69,7 +69,7 @@ def _known(hold: KeyValue) -> tuple[bytes, int, bytes]:
 #
 # Entries with a hold come first, whether their claim is there or not. The other claims follow, in
 # the order of their creation. No claim is ever added in front of another, and a hold's weight was
-# counted before the hold was put. So a claim that is admitted by one list stays admitted.
+# counted before the hold was put. So a claim that one list shows as admitted stays admitted.
 
 
 class EtcdEntry:

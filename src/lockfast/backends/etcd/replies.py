@@ -266,10 +266,10 @@ NESTED_TRANSACTIONS_MAX = 4
 
 
 def _transacted(depth: int) -> dict[int, Field]:
-    """Return the fields of a transaction's reply, which may contain others up to `depth`.
+    """Return the fields of a transaction's reply, which may have others nested up to `depth`.
 
-    The headers of nested replies add nothing to the header of the whole reply, and reading them all
-    took half of the time of reading a reply.
+    The headers of nested replies are skipped, because they add nothing to the header of the whole
+    reply, and reading them took half of the time of reading a reply.
     """
     inner = Reading(Transacted, _transacted(depth - 1)) if depth else _too_deep
     operations: dict[int, Callable[[Value], object]] = {

@@ -60,10 +60,10 @@ def range_(
     keys_only: bool = False,
     serializable: bool = False,
 ) -> Request[replies.Ranged]:
-    """Return a request for a key, or for the range from `key` to before `end`.
+    """Return a request for a key, or for the range from `key` up to, but not including, `end`.
 
     A serializable read returns the state that this member has, without asking its leader. Any other
-    read includes every change that was answered before the request.
+    read includes every change that was acknowledged before the request.
     """
     body = (
         bytes_field(1, key)
@@ -140,7 +140,7 @@ def transaction(
 
 
 def grant(seconds: int, *, lease: int = 0) -> Request[replies.Granted]:
-    """Return a request for a lease; with 0 the server chooses its number."""
+    """Return a request for a lease; if `lease` is 0, the server chooses the id."""
     body = number_field(1, seconds) + number_field(2, lease)
     return Request(b"/etcdserverpb.Lease/LeaseGrant", replies.Granted, body)
 
@@ -170,13 +170,13 @@ WATCH_METHOD = b"/etcdserverpb.Watch/Watch"
 def watch(watch_id: int, key: bytes, end: bytes = b"", *, since: int, deletions: bool) -> bytes:
     """Return the message that starts a watch on a key, or a range, from a revision on.
 
-    The caller chooses the number, which must not be in use by another watch.
+    The caller chooses `watch_id`, which must not be in use by another watch.
     """
     body = (
         bytes_field(1, key)
         + bytes_field(2, end)
         + number_field(3, since)
-        + (message_field(5, b"\0") if deletions else b"")  # the one filter excludes puts
+        + (message_field(5, b"\0") if deletions else b"")  # a filter that excludes puts
         + number_field(7, watch_id)
     )
     return message_field(1, body)

@@ -1,4 +1,4 @@
-"""The operations of the recipe as transactions, each in one step; pure.
+"""The operations of the `sessions` recipe as etcd transactions, each in one step; pure.
 
 Every transaction that adds a claim to the line or lets it hold is guarded by its session, namely by
 the revision at which the session's key was last written. So a request that arrives after its
@@ -194,7 +194,10 @@ def close_for(
 
 
 def leave_hold(claim: bytes, *, token: int) -> Request[Transacted]:
-    """End a claim and leave its hold as if the holder had failed; the transaction only deletes."""
+    """End a claim but leave its hold, as if the holder had failed.
+
+    It deletes and writes nothing, so etcd accepts it even when it is out of space.
+    """
     return requests.transaction([_created(claim, token)], [requests.delete(claim)])
 
 

@@ -64,7 +64,8 @@ def _login(user: str, password: str, *, where: str) -> tuple[bytes, bytes] | Non
             "write memcached://user:password@host"
         )
     if any(one.isspace() or not one.isprintable() for one in user + password):
-        # The server splits the two at the first space, and ends the line at a line break.
+        # The server splits user and password at the first space, and ends the line at a line
+        # break.
         raise ConfigurationError(
             f"{where}: neither the user nor the password may hold a space or a line break"
         )

@@ -11,7 +11,7 @@ STATS = b"stats\r\n"
 STATS_SETTINGS = b"stats settings\r\n"
 STATS_ITEMS = b"stats items\r\n"
 EVERY_KEY = b"lru_crawler metadump hash\r\n"
-"""Lists all keys by walking the hash table. A walk along the lists by age would miss items that
+"""Lists all keys by walking the hash table. A walk along the LRU lists would miss items that
 move in them meanwhile, such as an item that was just read (16 of 60 were missing)."""
 
 LINE_MAX_BYTES = 8192

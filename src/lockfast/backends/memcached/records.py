@@ -65,9 +65,10 @@ class ItemState(enum.StrEnum):
 
 
 class ItemRecord(NamedTuple):
-    """One item; `age` is how long it had been held when it was written, by the holder's clock.
+    """The content of one item.
 
-    It is a tuple for speed, because each lock cycle makes two.
+    `age` is how long the name had been held when the item was written, by the holder's clock. The
+    record is a tuple for speed, because each lock cycle makes two.
     """
 
     state: ItemState

@@ -1,9 +1,9 @@
 """Doors in a dict: the reference store, shared by clients of one process.
 
-A finalizer or a signal handler may call the store in the middle of a step of its own thread. If the
-call is about another door, that does not matter. At the same door, a release or a withdrawal is
-deferred until the step has ended. Any other call fails and may be repeated, because a door in the
-middle of a step has no valid answer.
+A finalizer or a signal handler may call the store while the same thread is in the middle of a step.
+A call for another door is not affected. At the same door, a release or a withdrawal is deferred
+until the step has ended. Any other call fails and may be repeated, because a door in the middle of
+a step has no valid answer.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ class MemoryStore:
                 name=name,
             )
         try:
-            # Mark the name before fetching its door, so that any call that strikes after this finds
-            # the door in use.
+            # Mark the name before fetching its door, so that any call that interrupts us after this
+            # finds the door in use.
             self._inside.add(name)
             door = self._doors.get(name) or self.door(token=self._floor)
             try:
@@ -177,9 +177,9 @@ class MemoryStore:
         if door.places:
             self._doors[name] = door
         else:
-            # Keep a single number for all idle names together, because a million names must leave
-            # the process no larger. Compare it without a call, so that nothing strikes between
-            # reading and writing it.
+            # Keep a single number for all idle names together, because a million past names must
+            # not take up memory. Compare it without a call, so that nothing can interrupt us
+            # between reading and writing it.
             if door.token > self._floor:  # noqa: PLR1730 - `max` is a call
                 self._floor = door.token
             self._doors.pop(name, None)

@@ -69,8 +69,8 @@ class MysqlConnection:
             work.add_done_callback(_outcome)
             if is_late:
                 self._give_up(work)
-                # Abort a connection that is made at that very moment. It would stay open, because
-                # nothing else refers to it.
+                # Abort a connection that is made at this very moment. Otherwise it would stay open,
+                # because nothing else refers to it.
                 work.add_done_callback(lambda _: _abort(connection))
         if is_late:
             await asyncio.wait([work])
@@ -134,8 +134,8 @@ class MysqlConnection:
         return self.is_open and self._is_sound(self._connection)
 
     def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - it has no types
-        # The driver shows only in a private attribute whether the server has hung up. Data that was
-        # not requested is the server's last message before it does.
+        # Only a private attribute of the driver shows whether the server has hung up. Data that was
+        # not requested is the server's last message before it hangs up.
         proto = getattr(connection, "_proto", None)
         is_over = proto is None or proto.eof or proto.length > proto.pos
         return connection.connected and not is_over

@@ -34,7 +34,8 @@ def for_each_pinned(form: Callable[[Pinned], str]) -> str:
 
 
 SESSION_SETTINGS: Sequence[Query] = (
-    # Every read that decides comes after the lock, and has to see what others wrote until then.
+    # Every read that a decision depends on comes after the lock, and has to see what others wrote
+    # before that.
     Query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ()),
     Query(f"SET SESSION {for_each_pinned(lambda one: f'{one.name} = {one.value}')}", ()),
 )
@@ -103,7 +104,7 @@ def restore_statements(rows: Rows, *, where: str) -> Sequence[Query]:
         )
     isolation = found.pop("isolation").replace("-", " ")
     return (
-        # The variables in which our statements pass on values, which may be long.
+        # Clear the variables in which our statements pass on values, which may be long.
         Query("SET @lockfast_deeds = NULL, @lockfast_ready = NULL"),
         Query(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}"),
         Query(f"SET SESSION {', '.join(f'{one} = %s' for one in found)}", tuple(found.values())),

@@ -69,7 +69,7 @@ UNION SELECT `key` FROM {place} WHERE client IN (CLIENTS) ORDER BY 1
 
 # -- writing ---------------------------------------------------------------------------
 
-# This is not an INSERT IGNORE, because two transactions that find the row created would share a
+# This is not an INSERT IGNORE, because two transactions that find an existing row would share a
 # lock on it, and then each would wait for the other to release it.
 _MAKE = f"""
 INSERT INTO {{door}} (`key`, {_CLAIM}, capacity, last_token, crowd, head)

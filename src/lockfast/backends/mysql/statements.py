@@ -60,11 +60,11 @@ UPDATE {{door}} SET last_token = LAST_INSERT_ID(GREATEST(last_token + 1, {MICROS
     capacity = %s, id = %s
 WHERE `key` = %s AND {_EMPTY}
 """
-# The same holds in a list of values. If the name has a row, every assignment checks again that the
-# door is empty, and the last assignment fills the door. If the door is not empty, the insert id is
-# 0, which means that there is no token. The number of changed rows would not do, because a
-# connection that counts the rows found, as SQLAlchemy's connections do, also counts a row that was
-# not changed.
+# In a VALUES list, too, each value sees the values before it. If the name has a row, every
+# assignment checks again that the door is empty, so the assignment that fills the door, that of
+# `id`, comes last. If the door is not empty, the insert id is 0, which means that there is no
+# token. The number of changed rows would not do, because a connection that counts the rows found,
+# as SQLAlchemy's connections do, also counts a row that was not changed.
 _TAKE_NEW = f"""
 INSERT INTO {{door}} (`key`, last_token, token, client, owner, party, weight, ttl, lock_delay,
     min_hold, standing, since, until, bell, capacity, crowd, head, id)
@@ -312,8 +312,8 @@ def _is_as_usual(claim: Claim) -> bool:
 # Reaping idle names from the tables of MySQL and MariaDB.
 
 _OLD = f"last_token < ({NOW} - {REAP_AFTER_SECONDS}) * 1000000"
-# The lease, and any lock_delay or min_hold that outlasted it, ended that long ago. So its holder
-# died, and nobody has asked for the name since.
+# The lease, and any lock_delay or min_hold that outlasted it, ended more than REAP_AFTER_SECONDS
+# ago. So its holder died, and nobody has asked for the name since.
 _OVER = f"GREATEST(until + lock_delay, since + min_hold) < {NOW} - {REAP_AFTER_SECONDS}"
 _NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
 
@@ -340,7 +340,7 @@ _DROP = "DELETE FROM {door} WHERE `key` = %s"
 
 
 class MysqlReaper(Reaper):
-    """Finds idle names with one statement, a few rows at a time, and deletes them by steps."""
+    """Finds idle names with one statement, a few rows at a time, and deletes them in steps."""
 
     def __init__(self, tables: MysqlTables) -> None:
         sweep, self._lock, self._alive, self._drop_line, self._drop = (

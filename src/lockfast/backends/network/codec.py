@@ -55,7 +55,7 @@ class Leavable(Protocol):
     where: str
 
     def leave(self) -> None:
-        """Stop using every connection that was made before."""
+        """Stop using every connection made so far."""
         ...
 
 

@@ -85,7 +85,7 @@ class SocketConnection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used."""
+        """Whether the connection can be used."""
         return not self.lost.done()
 
     @property
@@ -306,7 +306,7 @@ class SocketTransport(Generic[ConnectionT]):
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Stop using every connection that was made before, also for listening."""
+        """Stop using every connection made so far, including any that listens."""
         link, self._link = self._link, None
         if link is not None:
             link.close()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lockfast.backends.network.codec import Codec
     from lockfast.runtime.clock import Clock
 
-# A socket that one thread at a time uses, and a pool of those that are idle.
+# A socket that is used by one thread at a time, and a pool of idle ones.
 
 TRUSTED_UNPOLLED_SECONDS = 0.05
 """A connection used within this many seconds is reused without a check."""
@@ -107,7 +107,7 @@ class BlockingSocket:
         raise TimeoutError("no answer in time")
 
     def _spin_for(self, looking: SpinBudget, until: float) -> bytes | None:
-        """Check for data for a moment before it is worth sleeping; None if none arrives."""
+        """Poll for data briefly before going to sleep; None if none arrives."""
         sock, now = self._sock, self._clock.now
         for _ in range(SPIN_LIMIT):
             try:
@@ -146,7 +146,8 @@ class BlockingSocket:
         if armed is None:
             self._sock.settimeout(left)
         elif not armed <= left <= armed * 1.1:
-            # A timeout that ends a little early is close enough, and saves a kernel call each time.
+            # A timeout that ends a little early is close enough. Later calls with about as much
+            # time left reuse it, which saves a kernel call each time.
             self._armed = armed = left * 0.95
             here.set_kernel_timeout(self._sock, armed)
 
@@ -399,7 +400,7 @@ class SocketTransport(Generic[ConnectionT]):
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Stop using every connection that was made before, also for listening."""
+        """Stop using every connection made so far, including any that listens."""
         SocketTransport.close(self)
 
     def close(self) -> None:

@@ -172,7 +172,7 @@ class PostgresqlConnection:
             self._loop.remove_writer(self._connection.socket)
 
     def _set_deadline(self, moment: float) -> None:
-        """Give up waiting for the reply at this moment.
+        """Give up waiting for the reply at `moment`.
 
         If the timer of an earlier request fires first, it then sets a timer for this request. A new
         timer for each request would cost as much as sending the request.
@@ -322,7 +322,7 @@ class PostgresqlSubscription(Listener):
         await self._link.exchange([Query(listen_statement(self._channel))], deadline=deadline)
 
     async def prove(self, *, deadline: float) -> None:
-        """Return when the proof that another connection sent has arrived."""
+        """Wait for the proof, which another connection sends; raise if it does not arrive."""
         left = min(PROOF_TIMEOUT_SECONDS, deadline - self._clock.now())
         done, _ = await asyncio.wait(
             [self._proven, self._link.lost],

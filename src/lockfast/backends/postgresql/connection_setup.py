@@ -34,7 +34,7 @@ SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('server_version_nu
 class ServerGreeting:
     """The reply to the handshake; `announced_pid` is the process id announced on connecting.
 
-    A pooler announces a process id of its own, from which its mode cannot be seen.
+    A pooler announces a process id of its own, which does not reveal the pooler's mode.
     """
 
     announced_pid: int
@@ -140,8 +140,8 @@ _LOCATION_KEYS = ("host", "port", "dbname")
 
 # Queries that set up a session of our own, and that begin and end a transaction.
 
-# Every read that decides something comes in a statement after the one that locks, and has to see
-# what others committed until then. The server's default isolation level may be different.
+# Every read that a decision depends on comes in a statement after the one that locks, and has to
+# see what others committed before that. The server's default isolation level may be different.
 _BEGIN = Query("BEGIN ISOLATION LEVEL READ COMMITTED")
 _COMMIT, _ROLL_BACK = (Query("COMMIT"),), (Query("ROLLBACK"),)
 

@@ -220,7 +220,7 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
         self._link.exchange([Query(listen_statement(self._channel))], deadline=deadline)
 
     def prove(self, *, deadline: float) -> None:
-        """Return when the proof that another connection sent has arrived."""
+        """Wait for the proof, which another connection sends; raise if it does not arrive."""
         until = min(deadline, self._clock.now() + PROOF_TIMEOUT_SECONDS)
         self._deliver()
         while not self._is_proven and (left := until - self._clock.now()) > 0:

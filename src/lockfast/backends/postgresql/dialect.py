@@ -89,8 +89,8 @@ INSERT INTO {{door}} (key, {_CLAIM}, capacity, last_token, crowd, head)
 VALUES ($1, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0)
 ON CONFLICT (key) DO NOTHING
 """
-# A single arrival, which is the rule, has its own statement, because for a list of arrivals the
-# server may scan the whole line.
+# A single arrival, which is the usual case, has its own statement, because for a list of arrivals
+# the server may scan the whole line.
 _DROP = "DELETE FROM {place} WHERE key = $1 AND arrived = $2"
 _DROP_MANY = "DELETE FROM {place} WHERE key = $1 AND arrived = ANY ($2::bigint[])"
 _SAVE = f"""

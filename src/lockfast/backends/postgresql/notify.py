@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Wakes waiters with NOTIFY, in the transaction that admits them or turns them away.
 #
-# A notification is delivered when, and only if, the transaction commits. It keeps all other
-# transactions that notify from committing at the same time, on the whole server. So we notify only
+# A notification is delivered when, and only if, the transaction commits. While a transaction that
+# notifies commits, no other such transaction on the whole server can commit. So we notify only
 # clients that listen, and never our own, whose claims are woken locally.
 #
 # An admitted claim may be dead, and then nobody would wake the line. So the next waiter of another
@@ -104,5 +104,5 @@ def unproven(*, where: str) -> NotificationsUnavailable:
 
 
 def no_longer_wanted(*, where: str) -> BackendUnavailable:
-    """Return the error for a subscription that is no longer wanted before it is complete."""
+    """Return the error for a subscription that was given up before it was complete."""
     return BackendUnavailable(f"{where}: nobody wants to hear anything any more")

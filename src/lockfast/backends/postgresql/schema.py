@@ -1,6 +1,7 @@
 """The two tables in PostgreSQL: how they are created, and how we recognise them as ours.
 
-A row of `door` is updated in place all the time, which keeps the table small.
+Rows of `door` are updated all the time. Each update reuses the row's own page, so the table stays
+small.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ DOOR_COLUMNS = {
 ENTRY_COLUMNS = {"key": "bytea", "arrived": "bigint", **CLAIM_COLUMNS}
 
 _CLEANED = {
-    # A large table of names is vacuumed after thousands of changes and not after a fifth of its
-    # rows. It is vacuumed without delays, because it is small beside the other tables of the
-    # database.
+    # A large table of names is vacuumed after thousands of changes, not only after a fifth of its
+    # rows have changed. It is vacuumed without delays, because it is small beside the other tables
+    # of the database.
     "autovacuum_vacuum_threshold": "1000",
     "autovacuum_vacuum_scale_factor": "0.02",
     "autovacuum_vacuum_cost_delay": "0",
-    # To give the empty end of a table back, vacuum would lock everybody out.
+    # Otherwise vacuum would lock everybody out while it gives back the empty end of a table.
     "vacuum_truncate": "off",
 }
 # Half of each page stays free, so that an updated row finds room on its own page. This does not

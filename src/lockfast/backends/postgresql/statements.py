@@ -4,8 +4,8 @@ The statements decide only by the columns of the name's own row. If another tran
 row while a statement waits for it, PostgreSQL evaluates the changed row, but a subquery on other
 rows would still see the old ones. So the row itself counts the entries in `place`.
 
-The time comes from a function that reads the clock when it is called. In an UPDATE that may be
-before the wait for the row, if nobody changed the row meanwhile. Then no other lease has begun
+The time comes from a function that reads the clock when it is called. In an UPDATE, the call may
+come before the wait for the row, if nobody changed the row meanwhile. Then no other lease has begun
 either, and ours seems a little older than it is, which does no harm.
 """
 
@@ -243,8 +243,8 @@ class PostgresqlStatements:
 # Removes idle names from the tables.
 
 _OLD = f"last_token < ({NOW} - {REAP_AFTER_SECONDS}) * 1000000"
-# The lease, and any lock_delay or min_hold that outlasted it, ended that long ago. So the holder
-# died, and nobody has asked for the name since.
+# The lease, and any lock_delay or min_hold that outlasted it, ended more than REAP_AFTER_SECONDS
+# ago. So the holder died, and nobody has asked for the name since.
 _OVER = f"greatest(until + lock_delay, since + min_hold) < {NOW} - {REAP_AFTER_SECONDS}"
 _NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
 

@@ -105,7 +105,7 @@ def endpoints_of(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
 
 
 def checked_options(options: Mapping[str, Any], *, topology: str) -> dict[str, Any]:
-    """Return the options as the driver takes them; raise if one does not belong here."""
+    """Return the options as the driver takes them; raise if one does not fit the topology."""
     found = dict(options)
     if topology != "sentinel" and (
         foreign := [one for one in found if one.startswith("sentinel_")]
@@ -135,7 +135,7 @@ def check_place(url: str, *, where: str) -> None:
 def database_in(url: str, *, where: str) -> dict[str, int]:
     """Return the database number in the URL's path as an option; empty if there is none.
 
-    The driver silently takes anything that is not a number for the first database. Then two
+    The driver silently treats anything that is not a number as the first database. Then two
     applications that were meant to be separate would exclude each other.
     """
     path = unquote(split(url).path).strip("/")

@@ -57,11 +57,11 @@ NAME_THEM = (
 PORT_LIMIT = 65536
 
 OPINIONS_ENOUGH = 3
-"""This many masters that agree are enough, even in a cluster of hundreds."""
+"""Number of agreeing masters that is enough, even in a cluster of hundreds."""
 
 OPINIONS_MAX_SECONDS = 0.2
-"""Time for the opinions of other nodes once one has reported a map with enough slots, in seconds.
-"""
+"""How long to wait for the maps of other nodes, in seconds, once one node has reported a map with
+enough slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def read_map(
     try:
         slots = slot_map(reply, reported_by=reported_by, remap=remap)
     except (TypeError, ValueError, LookupError, AttributeError):
-        # A valid reply of the protocol need not be a valid map.
+        # A reply that is valid in the protocol need not be a valid map.
         return BackendMisbehaved(
             f"{where}: {reported_by} does not answer CLUSTER SLOTS as a node does: "
             f"{repr(reply)[:80]}"
@@ -238,7 +238,7 @@ class MapPoll:
         self._queue += [one for one in answer.masters if one not in self._queue]
 
     def elected(self, *, where: str) -> SlotMap:
-        """Return the map to believe; raise the reason if there is none."""
+        """Return the map to believe; if there is none, raise the error that says why."""
         best = self._best()
         if best is not None:
             return best
@@ -272,8 +272,8 @@ class MapPoll:
         return sum(node in slots.masters for node in voters)
 
     def _is_settled(self, slots: SlotMap) -> bool:
-        # Count the previous masters too, so that nodes that split off into their own cluster are no
-        # majority.
+        # Count the previous masters too, so that nodes that split off into their own cluster do not
+        # form a majority.
         voters = max(len(slots.masters), self._count)
         return self._votes(slots) >= min(OPINIONS_ENOUGH, voters // 2 + 1)
 

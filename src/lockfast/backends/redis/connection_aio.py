@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-# The asyncio subscription shares the transport's connection; the event loop reads for all.
+# The asyncio subscription shares the transport's connection, which the event loop reads.
 
 
 class RedisSubscription(Listener):
@@ -56,7 +56,7 @@ class RedisSubscription(Listener):
 class ClusterSubscription(RedisSubscription):
     """Listens to one channel, and notices when the node falls silent or leaves the cluster.
 
-    The node may serve none of our names; then no request of ours would notice.
+    If the node serves none of our names, no request of ours would notice its failure.
     """
 
     def __init__(self, link: RedisConnection, channel: bytes, *, clock: Clock) -> None:
@@ -92,7 +92,7 @@ class ClusterSubscription(RedisSubscription):
                 self.kick()
 
 
-# The asyncio transport: one multiplexed connection; `connection_threads` is its pair.
+# The asyncio transport: one multiplexed connection; `connection_threads` is its counterpart.
 #
 # redis-py makes the connection, and `backends/network/connection_aio.py` sends requests on it.
 

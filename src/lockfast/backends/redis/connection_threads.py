@@ -62,7 +62,7 @@ class RedisSubscription(Listener["RedisConnection"]):
         return self._link.has_buffered()
 
     def _read(self) -> None:
-        # One read; every complete message that it brought is delivered.
+        # Read once, and deliver every complete message that has come.
         link = self._link
         link.take_in()
         while (push := link.buffered()) is not NEED_MORE:
@@ -75,14 +75,14 @@ class RedisSubscription(Listener["RedisConnection"]):
         """Ignore a reply, because this subscription sends no requests."""
 
     def shut(self) -> None:
-        """Make `listen` find the connection broken."""
+        """Shut the connection down, so that `listen` finds it broken."""
         self._link.shut()
 
 
 class ClusterSubscription(RedisSubscription):
     """Listens to one channel, and notices when the node falls silent or leaves the cluster.
 
-    The node may serve none of our names; then no request of ours would notice.
+    If the node serves none of our names, no request of ours would notice its failure.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ClusterSubscription(RedisSubscription):
             self.kick()
 
 
-# The threads' transport: blocking calls on the caller's thread; `connection_aio` is its pair.
+# The threads' transport: blocking calls on the caller's thread; see also `connection_aio`.
 #
 # redis-py makes each connection, and `backends/network/connection_threads.py` sends requests on it.
 
@@ -307,7 +307,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
 
 
 class _InTime:
-    """Makes a parser of the driver stop at a deadline, or limits the time for each reply.
+    """Makes a driver parser stop at a deadline, or limits the time for each reply.
 
     The socket is not ours yet, but the driver's use of it has to end in time too.
     """
@@ -349,8 +349,8 @@ class _Resp3InTime(_InTime, _RESP3Parser):
 def _in_python(parser: Callable[..., object]) -> dict[str, Any]:
     """Return the options that keep the driver from packing and parsing with hiredis.
 
-    hiredis is C, and an exception that a signal raises in the middle of it has ended the
-    interpreter. For the few commands of a handshake it gains nothing.
+    hiredis is written in C, and an exception that a signal handler raised inside it has crashed the
+    interpreter. For the few commands of a handshake, hiredis gains nothing.
     """
     encoder = Encoder("utf-8", "strict", decode_responses=False)  # type: ignore[no-untyped-call]
     packer = driver.PythonRespSerializer(6000, encoder.encode)

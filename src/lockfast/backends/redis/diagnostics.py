@@ -42,8 +42,8 @@ def node_findings(settings: Mapping[str, str] | None) -> Iterator[Finding]:
     if "cluster-node-timeout" not in known:
         return
     timeout = int(known["cluster-node-timeout"]) / 1000
-    # A dead node is suspected after the timeout and found dead by the others within another; then
-    # its replicas elect one of themselves.
+    # The others suspect a dead node after one timeout, and agree that it is dead within a second
+    # one. Then its replicas elect one of themselves.
     away = 2 * timeout + 1
     sentence = (
         f"cluster-node-timeout is {timeout:g} s: the names of a node that dies are served again "

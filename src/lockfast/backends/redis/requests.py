@@ -49,7 +49,7 @@ class Cursor:
 
 
 class RedisKeys:
-    """The keys of one namespace: a name has one key per kind, and the first kind identifies it."""
+    """The keys of one namespace: one of each kind per name; the first kind identifies a name."""
 
     def __init__(self, namespace: str, kinds: Sequence[str] = DOOR_KEYS) -> None:
         self.namespace = namespace

@@ -129,8 +129,7 @@ class RoutedRequest:
         was_asking = ASKING in self.before
         prelude, reply = replies[: len(self.before)], replies[len(self.before)]
         self.confirmations = list(replies[len(self.before) + 1 :])
-        # If the script could not be loaded, that error is the outcome, not that the script is
-        # missing.
+        # If the script could not be loaded, the outcome is the error from loading it, not NOSCRIPT.
         reply = next((one for one in prelude if isinstance(one, ErrorReply)), reply)
         self.outcome, self.node, self.before, self.must_pause = reply, None, (), False
         code = reply.code if isinstance(reply, ErrorReply) else None

@@ -55,7 +55,7 @@ def leads_failover(known: Mapping[str, Any], service: str) -> bool:
     """Whether the Sentinel leads a failover.
 
     Until all replicas follow the new master, this Sentinel lists the old master, although with the
-    new epoch. Only a request for nothing but the master's address returns the new one.
+    new epoch. Only the request for just the master's address returns the new one.
     """
     return service in known and "failover_in_progress" in known[service]["flags"]
 
@@ -100,7 +100,7 @@ def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
 
 
 def is_master(greeting: object) -> bool:
-    """Whether the server called itself a master in the handshake; no role counts as master."""
+    """Whether the server called itself a master in the handshake, or gave no role."""
     return errors.server_words(greeting, "role") in ("", "master")
 
 

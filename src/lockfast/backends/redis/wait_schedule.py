@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 HEARTBEAT_SECONDS = 2.0
-"""Heartbeat interval of waiting clients, in seconds. The scripts take a client for dead after three
+"""Heartbeat interval of waiting clients, in seconds. The scripts consider a client dead after three
 missed heartbeats, or after one if an admission window has run out unanswered meanwhile."""
 
 HEARTBEAT_TOGETHER_SECONDS = 0.25
@@ -109,7 +109,7 @@ class HeartbeatSchedule:
         return plan[0][0] if plan else FOREVER
 
     def take_due(self, now: float, *, most: int) -> list[NameWaiters]:
-        """Take names that are due, or nearly due and join the batch; each is rescheduled."""
+        """Take up to `most` names that are due, or nearly due, for a batch, and reschedule them."""
         found: list[NameWaiters] = []
         while len(found) < most and (moment := self.due_at()) <= now + HEARTBEAT_TOGETHER_SECONDS:
             line = self._plan[0][2]

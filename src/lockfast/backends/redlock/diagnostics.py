@@ -29,8 +29,7 @@ NEEDED_COMMANDS = tuple(
 """Every command that a user of a node needs."""
 
 ELSEWHERE = frozenset({"persistence", "replicas", "durability"})
-"""Subjects of findings that mean something else for one of several nodes than for a single Redis.
-"""
+"""Subjects that are judged differently for a Redlock node than for a single Redis."""
 
 
 def node_findings(facts: ServerFacts) -> list[Finding]:

@@ -35,8 +35,8 @@ def too_few(found: Round) -> LockError:
 def for_one_caller(error: LockError) -> LockError:
     """Return a copy of the error for one caller to raise.
 
-    Many callers share a node's error, and the code that raises an error writes into it which lock
-    was meant.
+    Many callers share a node's error, and the code that raises an error records in it which lock
+    was requested.
     """
     # NodeMismatch is internal, but callers see the type of an error and rely on it.
     own = ConfigurationError(str(error)) if isinstance(error, NodeMismatch) else copy.copy(error)

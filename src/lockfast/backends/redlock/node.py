@@ -26,7 +26,7 @@ there ends with its ttl."""
 
 @dataclass(frozen=True, slots=True)
 class DeferredRequest:
-    """A request that a node must still receive, until it can no longer matter."""
+    """A request still to be sent to a node; dropped once it can no longer matter."""
 
     question: NodeRequest
     until: float
@@ -109,7 +109,10 @@ class Node:
 
 
 def first_of(nodes: Sequence[Node]) -> int | None:
-    """Return the node that claims ask first after a refusal; clients that reach it agree on it."""
+    """Return the node that claims ask first after a refusal; None if no node is usable.
+
+    Clients that see the same nodes as usable choose the same one.
+    """
     for node in nodes:
         if node.counts and node.scripts is not None and not node.is_slow and not node.trouble:
             return node.number
@@ -122,14 +125,14 @@ LOOK, RENEW_BIRTH, SET_TERMS = 0, 1, 2
 
 # The handshake, which learns which process a node is, and whether it may have forgotten something.
 #
-# A process is known by its `run_id`, which no restart keeps. The data on its disk may be older than
-# what it granted, so each new process begins as one that does not count. These steps send nothing
-# themselves; they yield requests, and are sent the replies.
+# A process is known by its `run_id`, which changes at each restart. The data on its disk may be
+# older than what it granted, so each new process begins as one that does not count. These steps
+# send nothing themselves; they yield requests, and are sent the replies.
 #
 # A node that has no terms yet gets those of the client that enrols it, and refuses every client
 # with other terms from then on. So a client writes nothing before it requests a lock, and a client
-# that only inspects enrols no node. A client sets its terms only if more of the nodes have these
-# terms than others, or if none has any.
+# that only inspects enrols no node. A client sets its terms only if more nodes have these terms
+# than have other terms, or if none has any.
 
 
 @dataclass(slots=True)

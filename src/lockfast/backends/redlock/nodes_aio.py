@@ -119,10 +119,10 @@ class Nodes:
         among: Collection[int] | None = None,
         matters_for: float = 0.0,
     ) -> Round:
-        """Ask all nodes, or those in `among`, at once; return when it is decided or the time is up.
+        """Ask all nodes, or those in `among`, at once, until the round is decided or time is up.
 
         A node that has not replied by the timeout is overdue. If `patience` is longer than the
-        timeout, the wait continues until then. `matters_for` is the time for which the request
+        timeout, the wait lasts that long. `matters_for` is the time for which the request
         matters; if it is given, a node that cannot receive the request now gets it later.
         """
         loop = asyncio.get_running_loop()

@@ -214,10 +214,10 @@ class Nodes:
         among: Collection[int] | None = None,
         matters_for: float = 0.0,
     ) -> Round:
-        """Ask all nodes, or those in `among`, at once; return when it is decided or the time is up.
+        """Ask all nodes, or those in `among`, at once, until the round is decided or time is up.
 
         A node that has not replied by the timeout is overdue. If `patience` is longer than the
-        timeout, the wait continues until then. `matters_for` is the time for which the request
+        timeout, the wait lasts that long. `matters_for` is the time for which the request
         matters; if it is given, a node that cannot receive the request now gets it later.
         """
         found = Round(self.nodes, decide)
@@ -365,8 +365,8 @@ class Nodes:
         while not found.is_decided:
             now = self._clock.now()
             # After the deadline, read once more what has come, because our process may have been
-            # suspended, and not the nodes. Read only once, because a node that keeps sending always
-            # has something to read.
+            # suspended while the nodes were not. Read only once, because a node that keeps sending
+            # always has something to read.
             is_last = now >= deadline
             until = min(deadline, marks[0][0]) if marks else deadline
             ready = poll.poll(max(0.0, until - now) * 1000)
@@ -411,7 +411,7 @@ class Nodes:
 
 
 def _is_there(node: Node) -> bool:
-    """Whether one more connection to the node should not take long."""
+    """Whether another connection to the node can be expected quickly."""
     return node.trouble is None and node.scripts is not None and not node.is_slow
 
 

@@ -50,9 +50,9 @@ def admission(
     """Return when node `number` counts again; None if too few nodes replied.
 
     While fewer than a majority of the nodes have forgotten, only nodes that count may supply the
-    largest token, because of each majority that granted a token, one such node remembers it. If a
-    majority has forgotten, as when all nodes are new, no node can supply it, and the clock has to
-    suffice.
+    largest token, because each majority that granted a token includes one of them, which remembers
+    the token. If a majority has forgotten, as when all nodes are new, no node can supply it, and
+    the clock has to suffice.
     """
     own = witnesses.get(number)
     others = [one for other, one in witnesses.items() if other != number]
@@ -74,7 +74,7 @@ def admission(
 def age(nodes: Sequence[Node]) -> float:
     """Return the shortest uptime of the nodes if they were never used before, otherwise 0.
 
-    They were never used if no node that completed the handshake counts, or remembers that it did.
+    They were never used if no node that completed the handshake counts or remembers having counted.
     Then any hold on them dates from before they were started.
     """
     greeted = [one for one in nodes if one.scripts is not None]
@@ -84,5 +84,5 @@ def age(nodes: Sequence[Node]) -> float:
 
 
 def are_new(nodes: Sequence[Node]) -> bool:
-    """Whether no node that completed the handshake counts, or remembers that it did."""
+    """Whether no node that completed the handshake counts or remembers having counted."""
     return not any(one.counts or one.origin != "new" for one in nodes if one.scripts is not None)

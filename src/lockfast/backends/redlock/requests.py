@@ -150,7 +150,7 @@ class NodeRequests:
         nodes: int,
         may_write: int,
     ) -> list[bytes]:
-        """Return the requests that find the birth of a process, or give it this one."""
+        """Return the requests that read a process's birth, or set it to `birth` if it has none."""
         script = self._enrolling
         terms = (_us(max_ttl), int(durable), nodes)
         arguments = [_text(one) for one in (run_id, birth, *terms, may_write)]

@@ -167,7 +167,7 @@ class Round:
         ]
 
     def strangers(self) -> list[Node]:
-        """Return the nodes that do not know the birth we used and need a new handshake."""
+        """Return the nodes that need a new handshake, as they do not know the birth we used."""
         if len(self.answers) == len(self.nodes):
             return []
         return [

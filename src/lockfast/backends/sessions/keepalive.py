@@ -1,4 +1,4 @@
-"""From when a session's timeout counts; pure.
+"""Computes the time from which a session's timeout counts; pure.
 
 A reply to a keep-alive shows that a server received it. Whether that server may still speak for the
 store is another matter: a deposed leader that does not know it yet keeps answering for seconds,
@@ -11,13 +11,13 @@ the keep-alive and reports it to the leader with a delay, and the quorum confirm
 leader was the leader when it was asked. That proves the newest contact that the leader must have
 known of by then.
 
-In such a store there are three kinds of reply, and none of them is enough without the others.
+In a store of the second kind, three kinds of reply matter, and none is enough without the others.
 
 *Any* reply shows that the member we are connected to has received our request. A fraction of the
 timeout later the leader knows of it, if that member still follows the leader.
 
-A *handshake* on a new connection comes from the leader itself: it was asked whether the session is
-alive, and counts the timeout from there.
+A *handshake* on a new connection comes from the leader itself. The leader was asked whether the
+session is alive, and counts the timeout from then on.
 
 A *transaction* can be answered only by the true leader, since a majority has to confirm it. Members
 close their connections when they change their leader, so a transaction confirms every earlier
@@ -26,7 +26,7 @@ handshake. If another leader follows, it gives every session its full timeout ag
 
 A client that only waits may rely on the replies without a transaction.
 
-Opening the session proves itself, from before the request was sent, because it is a transaction.
+Opening a session is a transaction, so it proves itself, from before the request was sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides from one list of the line which claims are admitted and what the others watch; pure.
+"""Decides which claims of one line are admitted, and what the others watch; pure.
 
 Claims are in order of arrival and are admitted from the front while they fit. An admitted claim
 stays admitted, because others only join behind it, and a claim that leaves only makes room.

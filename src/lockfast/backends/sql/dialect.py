@@ -44,8 +44,8 @@ class Dialect(Protocol):
         """Read the record, all entries that do not wait, and the first `front` waiting entries.
 
         If `front` is None, all waiting entries are read. With `locked`, no other client can decide
-        at this name until the transaction ends. On a store where a read returns the state from
-        before a lock wait, the lock is a separate statement ahead of the read.
+        anything about this name until the transaction ends. On a store where a read returns the
+        state from before a lock wait, the lock is a separate statement ahead of the read.
         """
         ...
 
@@ -66,7 +66,7 @@ class Dialect(Protocol):
         ...
 
     def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
-        """Read the rows of these claims, as far as they wait, wherever they are in line."""
+        """Read the rows of those of these claims that wait, wherever they are in line."""
         ...
 
     def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
@@ -96,8 +96,8 @@ class Dialect(Protocol):
 
 # What a server's store provides besides its dialect, namely the statements that do not read a door.
 #
-# The uncontended cycle decides only by columns of the name's own row, which its statement locks.
-# That is enough because the record counts the entries besides its own.
+# The uncontended cycle looks only at columns of the name's own row, which its statement locks. That
+# is enough, because this row also has the number of entries that are stored in other rows.
 
 
 class StoreStatements(Protocol):
@@ -154,8 +154,7 @@ class StoreStatements(Protocol):
         - whether the claim still waits at its arrival
         - whether no other claim waits before it
         - the seconds until the first entry inside ends, NULL if there is none
-        - the seconds until the first admission window that was not answered yet ends, NULL if there
-          is none
+        - the seconds until the first unanswered admission window ends, NULL if there is none
         """
         ...
 
@@ -317,7 +316,7 @@ def check_format(table: str, remark: str | None) -> None:
 def check_columns(
     table: str, which: str, found: Mapping[str, str], expected: Mapping[str, str]
 ) -> None:
-    """Refuse a table with other columns than ours; if `found` is empty, there is no table."""
+    """Refuse a table whose columns are not ours; if `found` is empty, there is no table."""
     if found and found != expected:
         raise ConfigurationError(
             f"{table} is there and is not Lockfast's {which} table: "

@@ -141,20 +141,20 @@ class Change:
         return next((one.arrived for one in self._door.places if one.arrived), None)
 
 
-# A door of which only the rows that decide were read, namely the entries inside and the front of
-# the line.
+# A door of which only the rows needed for a decision were read, namely the entries inside and the
+# front of the line.
 #
-# A line may be thousands long, and reading all of it for every verb would take longer than
-# everything else together. The line is known completely up to some entry; behind that entry only
-# single entries are known. Admission starts at the front and ends at the first claim that does not
-# fit. If admission reaches the end of the known part, more rows have to be read and the verb
+# A line may have thousands of entries, and reading all of them for every verb would take longer
+# than everything else together. The line is known completely up to some entry, and behind that only
+# individual entries are known. Admission starts at the front and ends at the first claim that does
+# not fit. If admission reaches the end of the known part, more rows have to be read and the verb
 # repeated.
 
 _in_order = attrgetter("arrived")
 
 
 class PartialDoor(Door):
-    """A door of which perhaps only a part was read.
+    """A door that may have been read only in part.
 
     If `fell_short` is set, the part was too small and the answer is void. The caller then writes
     nothing, reads more and repeats the verb. `now` is the store's time; `record` has the capacity
@@ -280,11 +280,11 @@ class PartialDoor(Door):
         )
 
 
-# What a claim does at the door of its name; several claims of one name go through it together.
+# What a claim does at the door of its name. Several claims of one name can go through together.
 
 
 class Arrived(NamedTuple):
-    """The answer to a claim, and the door after it, as far as it was read."""
+    """The answer to a claim, and the door as the claim left it, as far as it was read."""
 
     answer: Grant | Held
     door: PartialDoor

@@ -22,7 +22,7 @@ class ErrorMapping(Protocol):
         ...
 
     def is_forbidden(self, error: BaseException | None) -> bool:
-        """Whether the server denied this user the permission."""
+        """Whether the server refused because this user lacks a permission."""
         ...
 
     def message_of(self, error: BaseException) -> str:
@@ -46,7 +46,7 @@ def as_lock_error(
     where: str,
     text: str,
 ) -> LockError | None:
-    """Return the error that a store's tables list for a server's error code, None if none."""
+    """Return the error that one of the mappings has for a server's error code, or None."""
     if code is None:
         return None
     if code in configuration:

@@ -130,8 +130,8 @@ class Framing(NamedTuple):
     """The statements with which a store begins and ends a transaction.
 
     `opening` and `closing` enclose the statements of a single round trip, to make them one
-    transaction; both are empty for a store where they are one anyway. With `frames_one` they also
-    enclose a single statement, which otherwise is its own transaction.
+    transaction; both are empty for a store where a round trip is one transaction anyway. With
+    `frames_one` they also enclose a single statement, which otherwise is its own transaction.
     """
 
     begin: Sequence[Query]

@@ -1,4 +1,4 @@
-"""The verbs of the port as steps, which read the door, let it decide and write the changes.
+"""The verbs of the port as steps, which read the door, let it decide, and write its changes.
 
 Each verb belongs in one transaction, unless it only reads. The decisions are made in core/door.py.
 If the store rolls back, the steps are repeated from the start.
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from lockfast.core.door import Entry
     from lockfast.model import Claim, Holder, Inspection, Renewal
 
-# Reads the part of a door that decides, usually in one round trip, and in two if the line is long.
+# Reads the part of a door that a decision needs, usually in one round trip, and in two if the line
+# is long.
 
 FRONT_ROWS = 2
 """How many waiting entries are read at first, namely the next one to be admitted and the one at
@@ -116,7 +117,7 @@ def _read_on(dialect: Dialect, key: bytes, door: PartialDoor, needs: Needs) -> S
         sought = [Sought(claim_id, None) for claim_id in gone]
         yield from _read_on(dialect, key, door, needs._replace(sought=sought))
     if joins:
-        # This includes claims whose arrival is not the supposed one.
+        # `missing` includes claims whose arrival turned out to differ from the supposed one.
         yield from _number(dialect, key, door, [one.claim_id for one in missing])
 
 
@@ -228,8 +229,8 @@ class Verbs:
                     joins=bool(arrivals),
                     adds_tombstone=any(one.tombstone for one in withdrawals),
                 ),
-                # Each withdrawal may take an entry from the front, and the entry after those has to
-                # be known.
+                # Each withdrawal may take an entry from the front, and the entry behind all of
+                # these has to be known.
                 front=max(
                     SHORT_LINE_ROWS if comes_new else FRONT_ROWS, FRONT_ROWS + len(withdrawals) - 1
                 ),

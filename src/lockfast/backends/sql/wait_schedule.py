@@ -56,8 +56,8 @@ class ProbeResult(NamedTuple):
     """The result of a probe.
 
     `is_head` says whether the claim is the first in line. `ends_in` is the time in seconds until
-    the first entry inside ends, and `window_ends_in` the time until the first admission window that
-    was not answered yet ends; each is None if there is none.
+    the first entry inside ends, and `window_ends_in` the time until the first unanswered admission
+    window ends; each is None if there is none.
     """
 
     is_waiting: bool
@@ -213,9 +213,9 @@ class PollSchedule:
         if result is None:
             return [*line.claims]
         if not result.is_waiting:
-            # As a rule the claim was admitted, and our other claims still wait. If it was turned
-            # away, so were they, and it learns that when it asks. If all of them asked each time,
-            # they would do nothing else.
+            # Usually the claim was admitted, and our other claims still wait. If it was turned
+            # away, so were the others, and the claim finds out when it asks. If all our claims
+            # asked each time, they would do nothing else.
             return (probe.claim_id,)
         if result.ends_in is None or result.ends_in <= 0:
             return (probe.claim_id,)

@@ -1,7 +1,8 @@
 """The connection to the SQLite file: opens it, and runs transactions that end in time.
 
-Deferred transactions that upgrade fail at once with SQLITE_BUSY_SNAPSHOT whatever the busy timeout,
-so every writer begins IMMEDIATE (a single writing statement does so too).
+A deferred transaction that begins to write after another has written fails at once with
+SQLITE_BUSY_SNAPSHOT, whatever the busy timeout. So every writer begins IMMEDIATE (a single writing
+statement does so too).
 
 In the sync flavour an interrupt may strike between any two instructions, and a transaction that
 stayed open would shut every process out of the file. So only SQLite itself is asked whether a
@@ -107,8 +108,8 @@ class SqliteConnection:
     """One client's connection; its calls come one at a time.
 
     The exceptions are calls that a finalizer or a signal handler makes on the very thread that is
-    inside. Between two statements such calls are allowed. In a transaction `open` refuses them, and
-    `refuse_inside_another` refuses those by another client of the file.
+    in the middle of a call. Such a call is allowed between two statements. During a transaction,
+    `open` refuses it; `refuse_inside_another` does so if the transaction is another client's.
     """
 
     def __init__(self, path: Path, *, clock: Clock, create: bool, synchronous: str) -> None:
@@ -179,8 +180,7 @@ class SqliteConnection:
 
     def write(self, statement: str, values: Sequence[object], deadline: float) -> int:
         """Run one writing statement as its own transaction; return how many rows it changed."""
-        # An uncontended lock takes two of these calls, so first try without anything that can be
-        # spared.
+        # An uncontended lock takes two of these calls, so the first attempt does only what it must.
         mutex = self._write_mutex.mutex
         try:
             if mutex.acquire(blocking=False):
@@ -289,8 +289,8 @@ class SqliteConnection:
         """
         self._looked_at = deadline
         if self._sqlite is not None and not self._is_at_its_path():
-            # SQLite notices this too, and does not touch files at the path that have the name of
-            # its log.
+            # SQLite notices this too, and does not touch the files that now have the name of its
+            # log.
             self._disconnect()
         self._real = real_path(self.path)
         self._write_mutex = write_mutex_of(self._real)

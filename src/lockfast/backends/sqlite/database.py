@@ -132,7 +132,7 @@ DEFERRED_TIMEOUT_SECONDS = 2.0
 NO_CROWD = Crowd(0, None)
 PUSHED_GRANT_FRACTION = 0.5
 """A claim that has used more than this fraction of its admission window asks for a full ttl,
-because the rest might be too short for the renewal that must come first."""
+because the first renewal might not fit into the rest of the window."""
 
 WATCHED_STATES = (HOLDING, ADMITTED, WAITING)
 

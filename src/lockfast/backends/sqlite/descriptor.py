@@ -120,7 +120,7 @@ def file_or_default(url: SplitResult, namespace: str) -> dict[str, Any]:
 
 @functools.cache
 def warn_of_container(chosen: Path) -> None:
-    """Warn once per process, even if a program makes a client per request."""
+    """Warn about the container once per process, even if a program makes a client per request."""
     _log.warning("embedded locks in a container: %s %s and in this container", chosen, REACH)
 
 

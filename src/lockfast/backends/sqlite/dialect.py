@@ -48,11 +48,11 @@ DROP = "DELETE FROM places WHERE key = ? AND arrived = ?"
 # each as one statement. A transaction with its own BEGIN, a read and a COMMIT costs about twice as
 # much.
 #
-# Claims that these statements do not serve go through the door, even a claim whose clock is merely
-# not ahead of the last token. So the token is known without reading it back (RETURNING opens a
-# table of its own each time). Each value is given once where possible, and none is bytes or None,
-# because for those sqlite3 looks for an adapter, which costs more than binding all other values.
-# The placeholders have no numbers, because Python 3.12.0 to 3.12.3 warns about those.
+# Claims that these statements do not serve go through the door, even if the only reason is that the
+# clock is not ahead of the last token. So the token is known without reading it back (RETURNING
+# opens a table of its own each time). Each value is given once where possible, and none is bytes or
+# None, because for those sqlite3 looks for an adapter, which costs more than binding all other
+# values. The placeholders have no numbers, because Python 3.12.0 to 3.12.3 warns about those.
 GRANT_IF_EMPTY = """
 INSERT INTO places VALUES (?, 0, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, 0, ?, ?, ?, '', ?, ?)
 ON CONFLICT (key, arrived) DO UPDATE SET

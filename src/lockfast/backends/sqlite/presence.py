@@ -2,8 +2,8 @@
 
 The side files are in a directory beside the database. Each client holds an exclusive lock on a file
 of its own, so that a waiter sees at once that a killed process is gone. All clients hold a shared
-lock on `boot`, so that a client of a new boot knows that none of the old boot is left. Both locks
-last until the client leaves, whatever happens to its connection to the database meanwhile.
+lock on `boot`, so that a client of a new boot knows that no client of the old boot is left. Both
+locks last until the client leaves, whatever happens to its connection to the database meanwhile.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Presence:
         return not client or client in self._own
 
     def announce(self, client: str) -> None:
-        """Make the client be seen as alive until `leave`, or until the process dies."""
+        """Show others that the client is alive, until `leave` or until the process dies."""
         if self.is_announced(client):
             return
         self._sweep()

@@ -29,7 +29,7 @@ first regular check."""
 class Waiters:
     """One client's waiting claims, by name.
 
-    The client's calls, which come one at a time, change them; they may be read at any time.
+    The client's calls, which come one at a time, change this object; it may be read at any time.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Waiters:
         return bool(self._lines)
 
     def join(self, claim: Claim, *, arrived: int) -> str | None:
-        """Record the claim's arrival; return the claim that has to check now, if it is another."""
+        """Record the claim's arrival; return which other claim has to check now, if any."""
         line = self._lines.setdefault(claim.name, {})
         if line.get(claim.id) == arrived:
             return None

@@ -47,10 +47,10 @@ class Listener(Generic[L]):
     thread that waits for a wakeup reads the connection itself as a guest, in `wait_for_event`,
     because passing its wakeup from one thread to another would take longer than everything else.
 
-    A guest may be interrupted between any two steps. So an attribute names the reader, and the
-    reader clears it with a plain assignment in a `finally` that was entered before, so that no
-    signal can strike between the two. Whatever else an interrupt leaves undone, the inbox's thread
-    finds at its next check, after a second at most.
+    A guest may be interrupted between any two steps. So an attribute names the reader. A guest sets
+    it inside a `try` whose `finally` clears it with a plain assignment, so that no signal can
+    strike after it is set and before the `try` begins. Whatever else an interrupt leaves undone,
+    the inbox's thread finds at its next check, after a second at most.
     """
 
     _broken_by: ClassVar[tuple[type[Exception], ...]] = (OSError,)
@@ -219,7 +219,7 @@ class SelfPipe:
     """Wakes a thread that polls."""
 
     def __init__(self) -> None:
-        # An interrupt may strike the creator before anything can close it. The pair is kept
+        # An interrupt may strike the creator before it can close this object. So the pair is kept
         # separately, and belongs to the finalizer as soon as it exists, so that a garbage collector
         # that finds this object in a reference cycle finds no open socket.
         pair: list[socket.socket] = []

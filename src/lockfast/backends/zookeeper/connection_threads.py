@@ -107,8 +107,8 @@ class ZooKeeperConnection:
     def ask(self, *requests: Any, deadline: float) -> list[KazooReply]:  # noqa: ANN401
         """Return the replies, in order; a refusal is a reply.
 
-        Raises BackendUnavailable if nothing was sent, SessionEnded if none of its effects can last,
-        OutcomeUnknown if a reply is missing.
+        Raises BackendUnavailable if nothing was sent, SessionEnded if no effect of the requests can
+        last, and OutcomeUnknown if a reply is missing.
         """
         if not self.is_connected:
             self._wait_until_settled(deadline)

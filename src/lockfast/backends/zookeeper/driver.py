@@ -46,7 +46,7 @@ DRIVER_POLL_SECONDS = 0.002
 NEVER_YET = float("-inf")
 
 CONNECT_SECONDS = 2.0
-"""Time in which a member has to accept a connection, and again to complete the handshake. Otherwise
+"""Time limit for a member to accept a connection, and the same again for the handshake. After that
 the next member is tried."""
 
 _log = logging.getLogger("kazoo.lockfast")
@@ -99,7 +99,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         super().__init__()
         self._trouble = trouble
         self.patience = CONNECT_SECONDS
-        """Time in which one member has to accept, and again to complete the handshake."""
+        """Time limit for one member to accept, and the same again for the handshake."""
 
     def start(self) -> None:
         """Start no workers, because nobody uses kazoo's futures, and watchers only wake others."""
@@ -122,7 +122,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
     ) -> socket.socket:
         """Connect to one member; a silent member must not use up the session's whole timeout.
 
-        kazoo's own version leaves a socket open where TLS fails.
+        kazoo's own version leaves a socket open if TLS fails.
         """
         try:
             connection = socket.create_connection(address, min(self.patience, timeout))
@@ -243,7 +243,7 @@ def _keep_thread_alive(client: Any, trouble: DriverTrouble) -> None:  # noqa: AN
         except (Exception, SystemExit) as error:
             trouble.last = error
             if isinstance(error, SASLException):
-                # The cause may be a missing package, for example, and does not pass.
+                # The cause, for example a missing package, does not go away by itself.
                 client._session_callback(KeeperState.AUTH_FAILED)  # noqa: SLF001
                 return STOP_CONNECTING
             if client._state != KeeperState.CONNECTING:  # noqa: SLF001

@@ -23,7 +23,7 @@ REPLY_MAX_BYTES = 65536
 class EnsembleMember:
     """One member's replies, by word.
 
-    A word that the member may not answer is missing, and None means that no reply came.
+    A word that the member is not allowed to answer is missing, and None means that no reply came.
     """
 
     address: str

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 SEQUENCE_LAST = 2**31 - 1
-"""The largest sequence number, because the server numbers children with a signed 32-bit integer. At
-its end it repeats the same number, or assigns negative ones where several children come at once."""
+"""The largest sequence number, because the server numbers children with a signed 32-bit integer.
+At the end of that range it repeats the same number, or assigns negative ones if several children
+come at once."""
 
 SEQUENCE_LATE = 7 * 2**28
 """From this number on a name's node should be recreated, long before the end."""
@@ -131,12 +132,12 @@ class NameNodes:
         return door
 
 
-# For names with a very long history: which claims step back, so that the node can be recreated;
-# pure.
+# Decides which claims of a name with a very long history step back, so that its node can be
+# recreated. Pure functions.
 #
 # A node with children cannot be deleted, and a name in constant demand always has some. So once its
-# numbers run low, only the very first claim stays, and its release deletes the name's node too.
-# That costs the order of the claims that wait at that time, and nothing else.
+# sequence numbers run low, only the very first claim stays, and its release deletes the name's node
+# too. The claims that wait at that time lose their order, and nothing else is lost.
 
 
 def must_step_back(line: Sequence[ClaimNode], place: int) -> bool:

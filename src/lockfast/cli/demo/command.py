@@ -106,10 +106,10 @@ STORIES = ("oversell", "jobs", "frozen", "transaction")
 @click.argument("story", required=False, type=click.Choice(STORIES))
 @store_options
 def demo(*, story: str | None, url: str | None, namespace: str | None, as_json: bool) -> None:
-    """Play what goes wrong without a lock, and what fixes it.
+    """Show what goes wrong without a lock, and what fixes it.
 
-    Real processes on this machine, each story without and with Lockfast: nothing of the
-    outcome is chosen by the program. All four take less than half a minute.
+    Real processes on this machine play each story without and with Lockfast, and the program
+    does not choose the outcome. All four stories take less than half a minute.
     """
     plays: list[Play] = []
     with told(as_json=as_json):

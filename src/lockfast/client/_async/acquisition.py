@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 REFUSALS = (BackendError, ConfigurationError)
-"""The errors by which the store, or the transport to it, reports that a request was not done."""
+"""Errors with which the store or its transport reports that a request was not carried out."""
 
 LOST_WAKEUP_POLL_SECONDS = 30.0
-"""Time after which a waiter asks again if the store cannot say when that may help, in seconds."""
+"""Time after which a waiter asks again if the store does not say when to ask, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Refused:
 
 
 class Cancel(Protocol):
-    """What ends a wait from outside, such as a `threading` or `asyncio` event."""
+    """A signal that ends a wait from outside, such as a `threading` or `asyncio` event."""
 
     def is_set(self) -> bool:
         """Whether the wait should end."""
@@ -70,11 +70,11 @@ class AcquireGroup:
 
 
 class AsyncAcquisition:
-    """One call of acquire, from the first request until it holds or has left nothing behind.
+    """One call to acquire, from the first request until it holds or has left nothing behind.
 
-    It exists before the first request and belongs to the frames that ask. If it is dropped while it
-    owes something, because an interrupt struck where nothing could clean up, the client's
-    background cleans up after it.
+    The object exists before the first request and belongs to the calling frames. If it is dropped
+    while it still owes a cleanup, because an interrupt struck where nothing could clean up, the
+    client's background cleans up after it.
     """
 
     # These are class attributes so that they exist if `__init__` was interrupted, and because most
@@ -96,7 +96,7 @@ class AsyncAcquisition:
     wait."""
     cancel: Cancel | None = None
     is_ended_only_by_loss: bool = False
-    """Whether only the loss of a lease that is acquired along with this one cancels the acquire."""
+    """Whether the acquire is cancelled only by the loss of a lease that is acquired with it."""
     hold: AsyncHold | None = None
     handles: tuple[AsyncHandle, ...] = ()
     looking: WhileWaiting | None = None
@@ -125,9 +125,9 @@ class AsyncAcquisition:
         self.claim: Claim = claim or client.new_claim(lock, context=context, queues=queues)
 
     def leave_behind(self) -> None:
-        """Let the background end what no caller gets, because this acquire was cut short.
+        """Let the background end the claim or its lease, because this acquire was cut short.
 
-        That would also happen once the frames are gone. But the code that caught the interrupt has
+        This would also happen once the frames are gone. But the code that caught the interrupt has
         the frames in its traceback, and may ask for the same lock before it drops the traceback.
         """
         # A finalizer calls this too, perhaps inside a step that another lock protects, so do no
@@ -159,7 +159,7 @@ class AsyncAcquisition:
         return hold.end(OVER, self._client.clock.now())
 
     def lease_on(self, hold: AsyncHold) -> AsyncLease:
-        """Return a lease on the hold; its handle is ours until the caller has it."""
+        """Return a lease on the hold; until the caller has it, ending it is up to this acquire."""
         handle = AsyncHandle(hold, self._lock.ref, self._together)
         with self._client.state:
             self.handles = (handle,)
@@ -257,7 +257,7 @@ class AsyncAcquisition:
         # The holders have aged since the store reported them.
         now = self._client.clock.now()
         since = now - (self._answered_at or now)
-        # A caller that did not mean to wait must not see the delay of a slow store as waiting.
+        # If the caller did not mean to wait, the delay of a slow store does not count as waiting.
         waited = now - self.started if self._queues else 0.0
         self._is_wait_reported = False  # before the event, as in `_report_withdrawn`
         if self._queues:
@@ -351,11 +351,11 @@ class AsyncAcquisition:
         self._is_unanswered = self.stands = False
 
     def _is_inherited(self) -> bool:
-        """Whether the process was forked since the claim was made, so that it is not ours."""
+        """Whether the claim was made before a fork, and so belongs to the parent process."""
         return self.claim.client in self._client.earlier_ids
 
     def restart_in_child(self) -> None:
-        """Continue with a claim of our own, if a signal handler forked and returns here.
+        """Continue with a claim of our own if a signal handler forked and this is the child.
 
         The earlier claim is the parent's, and so is whatever it is granted.
         """
@@ -363,7 +363,7 @@ class AsyncAcquisition:
         self._start_over()
 
     async def _retry_or_raise(self, error: LockError, *, was_unanswered: bool) -> None:
-        """Return when the failed request is worth repeating, or raise the error."""
+        """Pause until the failed request is worth repeating, or raise the error."""
         if isinstance(error, OutcomeUnknown):
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
             await self._pause_or_raise(error)
@@ -383,8 +383,8 @@ class AsyncAcquisition:
         """Pause before asking again, or raise the error."""
         clock = self._client.clock
         now = clock.now()
-        # Do not count from the last reply, because a waiter that was given a time to ask may have
-        # been quiet for long.
+        # Do not count from the last reply, because a waiter that was given a time to ask again may
+        # have sent nothing for a long time.
         outage = self._outage or OutagePatience(since=now)
         if not outage.should_retry(
             now=now,

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 # How a client closes: it notifies its leases, releases its holds, and closes the store.
 
 CLOSE_GRACE_FRACTION = 0.1
-"""Fraction of a request timeout that is left for releasing holds at close, if waiting took it all.
-"""
+"""Fraction of a request timeout that close allows for releasing holds, if waiting for acquires and
+blocks to end has used up the whole timeout."""
 
 
 class AsyncShutdown:
-    """The close of a client, done once however often it is called; each step may be repeated."""
+    """Closes a client, once however often `run` is called; each step may be repeated."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -57,13 +57,13 @@ class AsyncShutdown:
     async def run(self) -> None:
         """Notify every lease of its loss, then release and close everything.
 
-        A cancellation has to wait until this is done. An interrupt ends it, and it may then be
-        called again.
+        A cancellation takes effect only when this is done. An interrupt ends this early, and it may
+        then be called again.
         """
         me = runtime.context()
         with self._client.state:
-            # A second call comes from a thread or task that was interrupted in the first, or
-            # follows one that has ended without finishing.
+            # A second call continues only if it comes from the thread or task of the first call,
+            # which was interrupted, or if that thread or task has ended without finishing.
             closer = self._closer
             if self._is_done or not (closer in (None, me) or runtime.has_ended(closer)):
                 return
@@ -85,8 +85,8 @@ class AsyncShutdown:
         for hold in holds:
             for block in each(hold.blocks):
                 await block.finished(deadline=deadline, clock=client.clock)
-        # If that took all the time, allow a little more, because the holds may be at a server that
-        # answers.
+        # If the waiting above took all the time, allow a little more, because the holds may be at a
+        # server that answers.
         deadline = max(deadline, client.clock.now() + client.request_timeout * CLOSE_GRACE_FRACTION)
         await self._release_all(holds, deadline)
         if client.holds or client.asking():
@@ -216,8 +216,8 @@ class AsyncClient:
             "stayed open until now; use `with`, or call close()"
         )
         try:
-            # Pass no `source`, because a recorder of warnings would keep the client alive, and all
-            # it has.
+            # Pass no `source`, because a recorder of warnings would keep the client alive, and
+            # everything that the client references.
             warnings.warn(message, ResourceWarning, stacklevel=2)
         except ResourceWarning:
             # Warnings are errors here, and nobody could catch one that a finalizer raises.
@@ -253,7 +253,7 @@ class AsyncClient:
                 self.watchdog.wake()
 
     def unregister_acquire(self, one: AsyncAcquisition) -> None:
-        """Remove an acquire that asks no more; if it was not granted, it has withdrawn."""
+        """Remove an acquire that has ended; if it was not granted, it has withdrawn."""
         with self.state:
             self._registered.pop(id(one), None)
             if one.cancel is not None:
@@ -314,8 +314,8 @@ class AsyncClient:
 
     def stored_owner(self, context: runtime.Context) -> str:
         """Return the owner text for a thread or task, as stores keep it."""
-        # Compare the name too, because a thread or task that has ended may leave its address to
-        # another, but not its name.
+        # Compare the name too, because a new thread or task may get the address of one that has
+        # ended, but not its name.
         name, asker = runtime.context_name(context), id(context)
         known = self._as_stored.get(asker)
         if known is not None and known[0] == name:
@@ -346,9 +346,9 @@ class AsyncClient:
     def left_behind(self, what: AsyncAcquisition | AsyncReleaseGuard) -> None:
         """Let the background end what an interrupt left; takes no lock, callable from any thread.
 
-        From now on, the handles that were left block nobody in this client. An acquire of the same
-        name waits until they are ended, and neither re-enters their hold nor takes it for a
-        deadlock.
+        From now on, the handles that were left do not count as held by a thread or task. An acquire
+        of the same name waits until they are ended. It neither re-enters their hold nor is refused
+        as a deadlock.
         """
         for handle in what.handles:
             handle.is_left_behind = True
@@ -411,13 +411,13 @@ class AsyncClient:
             error.about(name)
             raise
         except BaseException:
-            # After an interrupt, too, nobody knows whether the release was done.
+            # After an interrupt, too, it is unknown whether the lock was released.
             self._release_later(hold)
             raise
         if not was_trusted:
             hold.lose("expired")
             raise hold.error()
-        # The hold was not lost if the background has sent the release meanwhile and was faster.
+        # The hold was not lost if a release from the background reached the store before ours.
         if not (was_ours or was_sent_before or hold.hold_state is ENTRUSTED):
             why = await self._loss_reason(hold, answered_at=self.clock.now())
             hold.lose(why, after=RELEASING)
@@ -438,7 +438,7 @@ class AsyncClient:
         # If the reply came after the deadline of the lease, the lease expired, however early the
         # release was sent.
         otherwise: LossReason = "taken" if answered_at < hold.until else "expired"
-        # Renewing a lease that has ended changes nothing, and distinguishes a break from a loss.
+        # A renewal of a lease that has ended changes nothing, but shows whether it was broken.
         try:
             [outcome] = await self.backend.renew([hold.grant], deadline=self.request_deadline())
         except LockError:

@@ -146,7 +146,7 @@ def warn_of_parent_owner(client: AsyncClient, name: str) -> None:
 
 
 def warn_of_shared_owner(name: str) -> None:
-    """Warn about a re-entry by what may be another task, which counts as the same owner."""
+    """Warn about a re-entry that may come from another task, which counts as the same owner."""
     if runtime.has_tasks():
         warnings.warn(
             f"{name!r} is entered again in a thread that runs an event loop: to the sync flavour "

@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Hooks run beside the code that reports to them.
+# Hooks run outside the calls that report to them.
 #
 # A hook is application code and may be slow. So it never runs in a call that acquires, releases or
-# renews: such a call queues a note, and one task or thread per hook delivers the notes in order.
+# renews. Such a call queues a note, and one task or thread per hook delivers the notes in order.
 # That task or thread exists only while there is something to deliver, and a little longer.
 
 HOOK_QUEUE_MAX = 10_000
 """Maximum number of events that wait for one hook; further events are dropped, with a warning."""
 HOOK_ROUND_SECONDS = 0.02
-"""Pause between deliveries while many events arrive, in seconds: waking a thread for each event
-costs more than most hooks."""
+"""Pause between deliveries while many events arrive, in seconds. Waking a thread for each event
+would cost more than most hooks do."""
 HOOK_IDLE_SECONDS = 30.0
 """Time without events after which the background ends, in seconds; it restarts when needed."""
 HOOK_RECOUNT_SECONDS = 10.0
-"""Interval at which a hook that keeps counts gets a fresh snapshot, in seconds: an interrupt, which
-can strike anywhere, may have lost an event."""
+"""Interval at which a hook that keeps counts gets a fresh snapshot, in seconds. This is
+needed because an interrupt, which can strike anywhere, may have lost an event."""
 
 
 class AsyncHookQueue(Generic[T]):
@@ -84,7 +84,7 @@ class AsyncHookQueue(Generic[T]):
         self._counted_at = 0.0
 
     def tell(self, one: T, is_urgent: bool) -> None:  # noqa: FBT001 - at every acquire
-        """Queue it for delivery; never waits for the hook."""
+        """Queue one item for delivery; never waits for the hook."""
         pending = self._pending
         if len(pending) >= HOOK_QUEUE_MAX:
             self._drop()
@@ -111,7 +111,7 @@ class AsyncHookQueue(Generic[T]):
                 return
             if self._task is not None and self._task.is_alive() and self._kick is not None:
                 self._kick.set()
-                # Clear the flag only after the wakeup: one that an interrupt cut short woke nobody.
+                # Clear the flag only after the wakeup, because an interrupt may prevent the wakeup.
                 self._needs_waking = False
                 return
             self._home.call(self._start)
@@ -125,7 +125,7 @@ class AsyncHookQueue(Generic[T]):
             try:
                 self._task = runtime.spawn_taskless(run, name="lockfast-hooks")
             except RuntimeError as error:
-                # No thread can be started right now: the next event tries again.
+                # No thread can be started right now, so the next event tries again.
                 self._logger.warning("%s has to wait: %s", self._what, error)
 
     async def _run(self, kick: runtime.WakeEvent, ended: runtime.WakeEvent) -> None:
@@ -151,9 +151,9 @@ class AsyncHookQueue(Generic[T]):
 
     async def _sleep_until_event(self, kick: runtime.WakeEvent) -> bool:
         """Sleep until there is something to deliver; false if stopping, or idle for too long."""
-        with self._state:  # not in the middle of `_wake`, which would then mark it as awake
+        with self._state:  # not in the middle of `_wake`, which would then clear the flag again
             self._needs_waking = True
-        # Check the queue only after that: an event queued before it woke nobody.
+        # Check the queue only now, because an event queued before the flag was set woke nobody.
         if self._pending or (not self._is_stopping and await kick.wait(HOOK_IDLE_SECONDS)):
             self._needs_waking = False
             return True
@@ -166,7 +166,7 @@ class AsyncHookQueue(Generic[T]):
             return False
 
     def _log_dropped(self) -> bool:
-        """Log how many events were dropped; whether there were any."""
+        """Log how many events were dropped; return whether there were any."""
         if not self._dropped:
             return False
         with self._state:
@@ -175,7 +175,7 @@ class AsyncHookQueue(Generic[T]):
         return True
 
     async def _send_snapshot_if_due(self, *, is_due: bool) -> None:
-        """Give the hook a fresh snapshot if that is due, or was not done for a while."""
+        """Give the hook a fresh snapshot if `is_due`, or if the last one is too old."""
         now = time.monotonic()
         if self._catch_up is not None and (
             is_due or now >= self._counted_at + HOOK_RECOUNT_SECONDS
@@ -184,17 +184,20 @@ class AsyncHookQueue(Generic[T]):
             await self._catch_up()
 
     def begin_stopping(self) -> None:
-        """Deliver what is queued at once, then end."""
+        """Make the background deliver all queued events at once and then end."""
         self._is_stopping = True
         if self._pending or self._task is not None:
             self._wake()
 
     async def stop(self, *, deadline: float, clock: Clock) -> None:
-        """After `begin_stopping`: wait for the end, until the deadline; then deliver no more."""
+        """Wait for the background to end, at most until the deadline; then deliver nothing more.
+
+        Call `begin_stopping` first.
+        """
         if self._pending:
             self._wake()  # queued after the run had ended
         if runtime.is_background():
-            return  # a hook closes its own client: the rest is delivered when it returns
+            return  # a hook closes its own client; the rest is delivered when the hook returns
         ended, task = self._ended, self._task
         if task is None or ended is None:
             await self._deliver(self._pending)  # no thread could be started, for example at exit
@@ -208,7 +211,7 @@ class AsyncHookQueue(Generic[T]):
             self._logger.warning("closed before %s has heard of %d events", self._what, left)
 
     def after_fork_in_child(self) -> None:
-        """Start empty: the parent delivers what is queued."""
+        """Start empty, because the parent delivers what is queued."""
         self.__init__(  # type: ignore[misc]
             self._deliver,
             catch_up=self._catch_up,
@@ -218,8 +221,8 @@ class AsyncHookQueue(Generic[T]):
         )
 
 
-# Looked up here and not per client: an interrupt while `logging` looks up a logger leaves its lock
-# held, and every other thread of the program would wait for that lock for ever.
+# The logger is looked up here and not per client, because an interrupt while `logging` looks up a
+# logger leaves the lock of `logging` held, and every other thread would wait for it for ever.
 _log = logging.getLogger("lockfast")
 
 
@@ -245,7 +248,7 @@ class AsyncEventDispatcher:
         self._standing = standing
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._queue_for(hook)) for hook in options.hooks]
-        # Looked up once: each lookup would slow down every acquire.
+        # These are looked up once, because lookups would slow down every acquire.
         self._queues = [
             (delivery.tell, hook.capture if isinstance(hook, NoteSink) and hook.captures else None)
             for hook, delivery in self._hooks
@@ -254,7 +257,7 @@ class AsyncEventDispatcher:
             self._call_each, what="a hook for lost leases", logger=self.logger, home=home
         )
         self.away: dict[str, float] = {}
-        """Since when requests have failed, by server."""
+        """When requests began to fail, by server."""
 
     def _queue_for(self, hook: Hook) -> AsyncHookQueue[EventNote]:
         runtime.refuse_hook(hook)
@@ -283,7 +286,7 @@ class AsyncEventDispatcher:
         """Report an event to the log and the hooks; the facts are the event's own fields."""
         is_logged, tells = self.logger.isEnabledFor(LOG_LEVELS[kind]), self._queues
         if not (is_logged or tells):
-            return  # an uncontended cycle should not pay for events that nobody receives
+            return  # an uncontended acquire should not pay for events that nobody receives
         at = time.time()
         if is_logged:
             note = EventNote(kind, claim, token, at, None, facts)
@@ -327,7 +330,7 @@ class AsyncEventDispatcher:
         self.logger.log(level_of(event), "%s", log_line(event), extra=extra)
 
     async def _call_hook(self, hook: Hook, notes: deque[EventNote]) -> None:
-        with suppress(IndexError):  # the queue was emptied by a close that waits no longer
+        with suppress(IndexError):  # a close that stopped waiting has emptied the queue
             while notes:
                 event = event_of(notes.popleft(), owner=self.owner, store=self._store)
                 await self._guarded(hook, event)
@@ -352,17 +355,17 @@ class AsyncEventDispatcher:
     async def _guarded(self, hook: Callable[[Any], object], argument: object) -> None:
         """Call a hook of the application; its failure never harms a lease.
 
-        A hook that tries to exit does no harm either: in a background thread, SystemExit would only
+        A hook that tries to exit does no harm either. In a background thread, SystemExit would only
         end the deliveries to this hook.
         """
         try:
             await runtime.called(hook, argument)
         except Exception:
-            # Application code: whatever it raises is logged and ends here.
+            # This is application code, so whatever it raises is logged and ends here.
             self.logger.exception("a hook of the application failed: %r", hook)
         except BaseException:
-            # SystemExit and the like. An interrupt strikes in a thread of the application, where it
-            # has to get through.
+            # This is SystemExit or the like. In a thread of the application it may be an interrupt,
+            # which has to propagate.
             if not runtime.is_background():
                 raise
             self.logger.exception(
@@ -380,12 +383,12 @@ class AsyncEventDispatcher:
             self._on_lost,
         ]
         for one in deliveries:
-            one.begin_stopping()  # all of them first: one may use up the deadline
+            one.begin_stopping()  # all of them first, because one may use up the deadline
         for one in deliveries:
             await one.stop(deadline=deadline, clock=self._clock)
 
     def after_fork_in_child(self) -> None:
-        """Start empty: the parent reports what happened there."""
+        """Start empty, because the parent reports its own events."""
         self.away.clear()
         self._on_lost.after_fork_in_child()
         for _, delivery in self._hooks:

@@ -108,7 +108,7 @@ class AsyncHold:
         self.cause: str = ""
         """Why it expired, as far as is known."""
         self.asked_at: float | None = None
-        """When the first renewal was sent that is still unanswered."""
+        """When the first of the unanswered renewals was sent; None if there are none."""
         self._signal: runtime.Signal | None = None
         self._handles: SmallSet[weakref.ref[AsyncHandle]] = None
         self.blocks: SmallSet[runtime.Block] = None
@@ -116,7 +116,7 @@ class AsyncHold:
         self.is_renewing: bool = False
         self.unanswered: bool = False
         self.at_risk_noted: bool = False
-        """Whether the watchdog has seen that it is at risk."""
+        """Whether the watchdog has seen that the lease is at risk."""
         self.at_risk_reported: bool = False
         """Whether the application was notified of the risk, and so must learn when the lease is
         safe again."""
@@ -204,16 +204,16 @@ class AsyncHold:
         self._handles = added(self._handles, ref)
 
     def remove(self, handle: AsyncHandle) -> None:
-        """Forget a handle, so that a hold that is re-entered a million times does not keep all."""
+        """Forget a handle, so that a hold re-entered a million times does not keep a million."""
         for ref in each(self._handles):
             if ref() in (None, handle):
                 self._handles = without(self._handles, ref)
 
     def has_handles(self, *, excluding: AsyncHandle | None = None) -> bool:
-        """Whether a handle on it, other than `excluding`, is still to be released by a caller.
+        """Whether a caller has yet to release a handle on this hold, other than `excluding`.
 
-        No caller has a handle that an interrupt left behind, whether or not it was ever returned.
-        So every check of what a thread or task holds uses this.
+        A handle that an interrupt left behind does not count, because no caller has it, whether or
+        not it was ever returned. So every check of what a thread or task holds uses this.
         """
         if self.is_left_to_ttl:
             return True  # kept not by a handle but by a commit whose outcome is unknown

@@ -66,7 +66,7 @@ class AsyncLease(NotPicklable):
 
     @property
     def exclusive(self) -> bool:
-        """Whether nobody else can hold the name meanwhile; the token fences only if so."""
+        """Whether nobody else can hold the name meanwhile; only then can the token fence."""
         return self._hold.grant.claim.exclusive
 
     @property
@@ -88,9 +88,9 @@ class AsyncLease(NotPicklable):
     def sequencer(self) -> str:
         """A short text with which another service can check whether this lease still holds.
 
-        It contains the name, the mode, the token and the id of the hold. `locks.is_current(text)`
-        checks it, whatever address that client uses for the store. The text is no secret, and stays
-        the same as long as the lease lasts.
+        It contains the name, the mode, the token and the id of the hold. Any client of the store
+        can check it with `locks.is_current(text)`, whatever address that client uses for the store.
+        The text is no secret, and stays the same as long as the lease lasts.
         """
         if not self._hold.client.backend.capabilities.sequencers:
             raise no_sequencers(self.name)
@@ -133,7 +133,7 @@ class AsyncLease(NotPicklable):
             raise hold.error()
 
     def guard(self) -> RevisionGuard:
-        """Return the comparison with which your own transaction commits only under this lease.
+        """Return a condition for your own transaction, so that it commits only under this lease.
 
         On etcd, the transaction must require that `key` still has this `create_revision`. Whichever
         etcd client sends it, the transaction is refused once the lease has ended, however late it
@@ -238,7 +238,7 @@ class AsyncLease(NotPicklable):
     def give_up(self, ended_by: str, *, reported_as: type[Event] = Released) -> None:
         """End the lease here without a request, because it has already ended in the store."""
         # Keep this order. Until the handle counts as released, it is ours, and a release ends it.
-        # From then on nothing can end it, so the hold must no longer be renewed by then.
+        # Afterwards nothing can end it, so renewal of the hold must have stopped before.
         handle, hold = self._handle, self._hold
         hold.client.remove(hold)
         handle.is_released, handle.ended_by = True, ended_by
@@ -281,7 +281,7 @@ class AsyncLease(NotPicklable):
         return self
 
     def enter_block(self, context: runtime.Context) -> None:
-        """Attach the lease to a block of the current thread or task, which its loss interrupts.
+        """Attach the lease to a block of the current thread or task; in asyncio, a loss cancels it.
 
         Raises LeaseLost if the loss was reported already, because it would not be reported again.
         """

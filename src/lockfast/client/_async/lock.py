@@ -251,7 +251,7 @@ class AsyncLock(NotPicklable):
         return AsyncLease.__aexit__(self._entered.pop(), kind, error, trace)
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Decorate a function that runs only while it holds the lock."""
+        """Decorate a function so that it runs only while it holds the lock."""
         refuse_other_flavour(function)
 
         @functools.wraps(function)

@@ -1,8 +1,8 @@
 """The background of one client, which renews its leases and reports their loss.
 
 One task or thread watches all leases, never one per lock. All renewals that are due together go in
-one request, from a task or thread that exists only for this request. The one that watches must not
-wait for the store, because then nothing would report the leases that end meanwhile.
+one request, from a task or thread that exists only for this request. The watching task or thread
+must not wait for the store, because then nothing would report the leases that end meanwhile.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class AsyncWatchdog:
                 if self.watched:
                     idle_since = now
                 elif self._is_dropped or now - idle_since > WATCHDOG_IDLE_SECONDS:
-                    # only once, so that a lock still in use works as before
+                    # end early only once, so that a lock still in use works as before
                     self._is_dropped = False
                     self._task = None
                     return
@@ -283,8 +283,8 @@ class AsyncWatchdog:
             try:
                 hold.lose(reason)
             except BaseException:
-                # A hook exits the program, in a call of the application. Report the other losses
-                # before that.
+                # A hook exits the program, during a call by the application. Report the other
+                # losses before that.
                 self._tell(lost)
                 raise
 

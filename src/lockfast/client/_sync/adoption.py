@@ -25,7 +25,7 @@ NOT_THERE = "it was adopted before or is over, or it belongs to another store or
 
 
 class Adoption(Acquisition):
-    """An acquire whose claim already holds, unless it has ended meanwhile.
+    """An acquire whose claim already holds, unless the hold has ended meanwhile.
 
     If the adoption returns no lease, the detached lease stays as it was, and ends by its ttl.
     """

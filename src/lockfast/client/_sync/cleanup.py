@@ -81,10 +81,10 @@ class CleanupQueue:
         return not self._open
 
     def _add(self, claim: Claim, grant: Grant | None) -> None:
-        # A store with ttls forgets a hold after its ttl, and a waiting claim when it does not
-        # answer its turn. So we give up after twice that time. A store with sessions keeps both for
-        # as long as this client keeps the session alive, so there only a reply, or the end of the
-        # session, ends the cleanup.
+        # A store with ttls forgets a hold after its ttl, and a waiting claim that does not answer
+        # when its turn comes. So we give up after twice the ttl and a minute. A store with sessions
+        # keeps both for as long as this client keeps the session alive, so there only a reply, or
+        # the end of the session, ends the cleanup.
         now = self._client.clock.now()
         give_up = now + 2 * claim.ttl + 60 if self._client.life.ends_by_itself else FOREVER
         server = self._client.backend.server_of(claim.name)

@@ -203,7 +203,7 @@ class OpenBlocks(Generic[B]):
             self._blocks = added(self._blocks, block)
 
     def pop(self) -> B:
-        """Remove and return the innermost block of the current thread or task, which leaves it.
+        """Remove and return the innermost block of the current thread or task, which is leaving it.
 
         A block may also be left by a thread or task that did not enter it (a fixture, an exit
         stack). In that case the block is most likely one whose own thread or task has ended.

@@ -253,7 +253,7 @@ class Lock(NotPicklable):
         return Lease.__exit__(self._entered.pop(), kind, error, trace)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorate a function that runs only while it holds the lock."""
+        """Decorate a function so that it runs only while it holds the lock."""
         refuse_other_flavour(function)
 
         @functools.wraps(function)

@@ -78,7 +78,7 @@ class Locks(NotPicklable):
     - `request_timeout`: how long one request to the store may take, in seconds.
     - `on_event`: a function that is called with each event of a lease, or a list of such functions.
     - `clock`: another clock, for tests.
-    - `backend_options`: whatever the store takes in its URL after a question mark.
+    - `backend_options`: any options that the store accepts in the query string of its URL.
     """
 
     # -- how to open a client: by URL, or over something that the application has ---------
@@ -152,9 +152,9 @@ class Locks(NotPicklable):
     ) -> Self:
         """Return locks over connections that your function makes, a new one at each call.
 
-        `backend` is their kind: "postgresql" (psycopg), "mysql" or "mariadb" (PyMySQL, in asyncio
-        asyncmy). The connections then belong to us. We keep them while they are useful, and close
-        them.
+        `backend` is their kind: "postgresql" (psycopg), "mysql" or "mariadb" (PyMySQL, or asyncmy
+        in asyncio). The connections then belong to us. We keep them while they are useful, and
+        close them.
         """
         from lockfast import urls  # imported late, because only `urls` knows the backends
 
@@ -226,8 +226,8 @@ class Locks(NotPicklable):
         return self._set_up(backend, options)
 
     def _set_up(self, backend: Backend, options: ClientOptions) -> Self:
-        # Check first what may be refused, because a client registers with its store, and to be
-        # closed at exit.
+        # Check the options first, because creating a client registers it with its store, and for
+        # closing at exit.
         self._defaults = options.for_locks(shortest_ttl=backend.min_ttl)
         self._client = Client(backend, options)
         return self
@@ -456,8 +456,8 @@ class Locks(NotPicklable):
 
         With a token, end only the lease that has that very token; with an owner, end only what that
         explicit owner holds, in any process. If another owner holds the name by then, nothing is
-        broken and nothing returned. A broken holder elsewhere runs on until its next renewal, and
-        only the token stops it sooner. Leases of this client are notified at once.
+        broken and nothing returned. A holder in another client does not notice before its next
+        renewal, and only the token stops it sooner. Leases of this client are notified at once.
         """
         client = self._client
         client.enter()
@@ -503,7 +503,7 @@ class Locks(NotPicklable):
         self._client.close()
 
     def __del__(self) -> None:
-        # Locks and leases may live on and keep the client; without any, nothing should keep it.
+        # Locks and leases may live on and keep the client alive. Without any, nothing should.
         client: Client | None = getattr(self, "_client", None)
         if client is not None and not client.closing.is_begun:
             client.watchdog.end_when_idle()

@@ -134,7 +134,7 @@ class Sharded(NotPicklable):
         return self._locks[shard]
 
     def next_turn(self) -> int:
-        """Return the shard to ask first, which is each shard in turn."""
+        """Return the shard to ask first; successive calls return each shard in turn."""
         return next(self._turns) % self.shards
 
     def __enter__(self) -> ShardLease:
@@ -176,10 +176,10 @@ class Sharded(NotPicklable):
 
 
 class _ShardAcquisition:
-    """One call of acquire_any, with all acquires that it has begun.
+    """One call to acquire_any, with all acquires that it has begun.
 
-    It exists before the first request, and belongs to the frames that ask. If these frames are gone
-    before everything is cleaned up, the background does the rest, as for a single lock.
+    The object exists before the first request, and belongs to the calling frames. If these frames
+    are gone before everything is cleaned up, the background does the rest, as for a single lock.
     """
 
     def __init__(self, sharded: Sharded, timeout: float | None, cancel: Cancel | None) -> None:
@@ -322,7 +322,7 @@ class _ShardLooks:
             self._sharded.delays_look = self._outlook.is_crowded()
             self._try_vacant()
         except (BackendError, OutcomeUnknown) as error:
-            # Our place in line is safe, and the next request for it reports an outage.
+            # Our place in line is safe, and our next request there would report an outage.
             self._client.logger.debug("the other shards were not looked at: %s", error)
         faster_shard = self._outlook.faster_shard()
         if faster_shard is not None:

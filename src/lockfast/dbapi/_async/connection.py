@@ -37,7 +37,7 @@ class AsyncCallersConnection:
         return self.kind.dialect
 
     async def run(self, statement: Statement) -> StatementResult:
-        """Run the statement; the driver's errors pass through, except for a missing name."""
+        """Run the statement; errors pass through, except about a missing table, column or key."""
         words = statement.words(self.kind.marks)
         try:
             if self.kind.library == "sqlalchemy":

@@ -39,7 +39,7 @@ class CallersConnection:
         return self.kind.dialect
 
     def run(self, statement: Statement) -> StatementResult:
-        """Run the statement; the driver's errors pass through, except for a missing name."""
+        """Run the statement; errors pass through, except about a missing table, column or key."""
         words = statement.words(self.kind.marks)
         try:
             if self.kind.library == "sqlalchemy":

@@ -95,7 +95,7 @@ class AsyncRowWrite:
         """Read the token back, because a 32-bit column rounds it, and would accept stale tokens.
 
         No single statement returns a column's type in all databases, so its content is checked. The
-        column may contain a later holder's token by now, but after a write of ours no smaller one.
+        column may contain a later holder's token by now, but never a smaller one after our write.
         """
         token = self._who.token
         for [found] in (await self._connection.run(self._row.read_back())).rows:
@@ -121,7 +121,7 @@ class AsyncRowWrite:
     async def _has_our_token(self, missing_hint: str) -> bool:
         """Return whether the row has our token; raise StaleToken if it has a larger one.
 
-        After False the write has to be tried again.
+        If this returns False, the write has to be tried again.
         """
         found = (await self._connection.run(self._row.look())).rows
         if not found:

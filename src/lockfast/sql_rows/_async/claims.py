@@ -125,7 +125,7 @@ class AsyncClaimedRow(Row):
         )
 
     async def release(self) -> None:
-        """Give the row back unchanged, for others to claim at once; LeaseLost if it had ended."""
+        """Give the row back unchanged, to be claimed at once; LeaseLost if its lease had ended."""
         try:
             await self.lease.release()
         finally:

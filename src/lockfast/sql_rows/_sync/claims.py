@@ -127,7 +127,7 @@ class ClaimedRow(Row):
         )
 
     def release(self) -> None:
-        """Give the row back unchanged, for others to claim at once; LeaseLost if it had ended."""
+        """Give the row back unchanged, to be claimed at once; LeaseLost if its lease had ended."""
         try:
             self.lease.release()
         finally:

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 # How the line of a name is read, and what becomes of orphans, which are holds whose claims are
 # gone.
 #
-# A client that waits for an orphan removes it when its time is up, on that client's own clock. But
-# clients that try only once never wait. So the first client that sees an orphan puts it under a
-# lease that nobody renews, and etcd itself removes it. That lease is granted after the claim was
-# seen to be gone, hence after anything from which the holder can count its trust. A former leader
-# may revoke leases that its successor has renewed (etcd-io/etcd#15247), but a lease that is never
-# renewed ends at the same time under either leader.
+# A client that waits for an orphan removes it when the orphan's time is up on the client's own
+# clock. But clients that try only once never wait. So the first client that sees an orphan puts it
+# under a lease that nobody renews, and etcd itself removes it. That lease is granted after the
+# claim was seen to be gone, hence after any moment from which the holder can count its trust. A
+# former leader may revoke leases that its successor has renewed (etcd-io/etcd#15247), but a lease
+# that is never renewed ends at the same time under either leader.
 #
 # How a claim joins the line of its name, and holds the name in the same step if nobody is there.
 #
@@ -325,7 +325,7 @@ class AsyncEtcdLines:
     def _alone(
         self, one: SessionClaim, keys: NameKeys, ours: ClaimKeys, *, revision: int
     ) -> EtcdLine:
-        """Return a line with only the admitted claim, which needs to know no other entry."""
+        """Return a line with only the admitted claim; the other entries do not matter to it."""
         self.held_at[one.claim.id] = revision
         name = ours.claim[len(keys.prefix) :].decode()
         standing = EtcdEntry(name, key_parts_of(name))

@@ -62,8 +62,8 @@ class AsyncMembers:
         ]
         self._preference = preference or Preference()
         self._at = self._preference.number
-        # The references are weak so that a stream which an interrupt took from its opener is closed
-        # when it is dropped.
+        # The references are weak, so that a stream whose opener was interrupted is closed when
+        # nothing else refers to it.
         self._streams = WeakKeyDictionary[WatchStream, MemberTransport]()
         self._is_closed = False
         self._token = b""
@@ -83,7 +83,7 @@ class AsyncMembers:
         try:
             return checked_reply(request, data)
         except UnreadableMessage as error:
-            # The rule of `network/codec.py`: a connection with an unreadable reply is not used
+            # As `network/codec.py` requires, a connection with an unreadable reply is not used
             # again.
             self.hang_up()
             raise BackendMisbehaved(f"{self.where} answers what cannot be read: {error}") from error
@@ -125,7 +125,7 @@ class AsyncMembers:
     async def _at_any_member(
         self, ask: Callable[[MemberTransport, float], Awaitable[T]], deadline: float
     ) -> T:
-        """Send a request to one member after the other, each once, until one can process it."""
+        """Send a request to each member in turn, once each, until one can process it."""
         failures: list[LockError] = []
         for left in range(len(self._channels), 0, -1):
             self._check_open()
@@ -140,8 +140,8 @@ class AsyncMembers:
                     # The failure may be due to lack of time, so it says nothing about the member.
                     break
                 # Move on here too, and not only where the connection was lost. A caller that waits
-                # for an attempt which others began may run out of time before that attempt is given
-                # up.
+                # for another caller's attempt to connect may run out of time before that attempt
+                # is given up.
                 self._move_on(channel)
                 continue
             if not (isinstance(answer, GrpcError) and errors.is_out_of_service(answer)):
@@ -159,7 +159,7 @@ class AsyncMembers:
             raise BackendUnavailable(f"{self.where}: the way to it was closed")
 
     def _share(self, deadline: float, members: int) -> float:
-        """Return the deadline for connecting to one of `members`, each with an equal share."""
+        """Return the deadline for connecting to one member, if `members` share the time equally."""
         now = self._clock.now()
         return now + (deadline - now) / members
 
@@ -192,7 +192,10 @@ class AsyncMembers:
     # -- authentication ----------------------------------------------------------------
 
     def discard_token(self, token: bytes | None = None) -> None:
-        """Request another token before the next request, if this one is still in use."""
+        """Discard the token in use if it is `token`, or any token if `token` is None.
+
+        The next request logs in again.
+        """
         with self._state:
             if token in (None, self._token):
                 self._token = b""

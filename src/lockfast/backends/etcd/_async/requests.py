@@ -93,8 +93,8 @@ class AsyncEtcdRequests:
     ) -> A:
         """Return the reply; a refusal is raised.
 
-        With `is_other_lease` the request names a lease other than the session's own, whose end does
-        not end the session.
+        With `is_other_lease` the request names a lease that is not the session's own, so the end of
+        that lease does not end the session.
         """
         reply = await self._members.ask(request, deadline=deadline)
         if not isinstance(reply, GrpcError):
@@ -119,7 +119,10 @@ class AsyncEtcdRequests:
             self._changed()
 
     def met(self, session: Ranged, guard: RevisionCheck) -> bool:
-        """Whether the session's generation is not the guard's; raises if the session has ended."""
+        """Record the generation that was read, and return whether it differs from the guard's.
+
+        Raises if the session has ended.
+        """
         if not session.keys:
             self.end()
             raise ended(where=self.where)

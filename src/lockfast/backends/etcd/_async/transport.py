@@ -1,4 +1,4 @@
-"""The requests of an etcd session; how a claim leaves the line."""
+"""The requests of an etcd session, and how a claim leaves the line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from lockfast.model import Finding
     from lockfast.runtime.clock import Clock
 
-# The etcd transport expresses the requests of a session in keys; `sessions` has the reasons.
+# The etcd transport expresses the requests of a session in keys. The reasons for these requests are
+# in `backends/sessions`.
 #
 # A session is a lease and a key under it. It is proven by a keep-alive and, after its reply, a
 # linearizable read of that key by the same member in the same term. The read is needed because a
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
 
 PROOF_ATTEMPTS = 3
 """Maximum number of attempts at one keep-alive. An election or the loss of a member may come
-between its two halves, but hardly twice. Where each request reaches another member, more
-attempts would only be load."""
+between the keep-alive and the read that proves it, but hardly twice. If each request reaches
+another member, more attempts would only add load."""
 
 PROOF_RETRY_SECONDS = 0.05
 """Delay before the next attempt."""
@@ -146,7 +147,7 @@ class AsyncEtcdTransport:
             self._requests.end()
 
     async def beat(self, *, confirm: bool, deadline: float) -> KeepAliveReply:
-        """Send a keep-alive; each one proves itself."""
+        """Send a keep-alive; each one is proven, whether or not `confirm` is set."""
         del confirm
         sent_at, read = await self._proven(deadline)
         if not self._watcher.is_watched(self._session_gone):
@@ -202,7 +203,7 @@ class AsyncEtcdTransport:
         self._members.hang_up()
 
     async def close(self, *, goodbye: bool, deadline: float) -> None:
-        """Close the session; a held name stays closed for as long as its holder may trust it."""
+        """Close the session; a held name stays closed while its holder may trust its lease."""
         was_over, self._requests.is_over = self._requests.is_over, True
         is_open = self._requests.guard.lease and not was_over
         # Close the watcher and the members even if the goodbye is cancelled.
@@ -210,7 +211,7 @@ class AsyncEtcdTransport:
         await runtime.run_all_steps(*parting, self._watcher.close, self._members.close)
 
     async def _say_goodbye(self, deadline: float) -> None:
-        with suppress(LockError):  # then the session times out
+        with suppress(LockError):  # if this fails, the session times out
             await self._requests.ask(requests.revoke(self._requests.guard.lease), deadline=deadline)
 
     def abandon_connection(self) -> None:
@@ -236,7 +237,7 @@ class AsyncEtcdTransport:
     ) -> Sequence[SeenEntry | None]:
         """Return the entry at each key, read from `line` if it is given.
 
-        A line contains everything about its entries, so that takes no request.
+        A line contains everything about its entries, so reading from it takes no request.
         """
         if isinstance(line, EtcdLine):
             standing = [line.at(key) for key, _ in asked]

@@ -165,8 +165,8 @@ class Http2Connection:
             self._take_headers(flags)
         elif kind == frames.CONTINUATION:
             if not content and not flags & frames.END_HEADERS:
-                # An empty part brings the headers no nearer to their end, so endless ones would
-                # never be caught.
+                # An empty part does not make the headers longer, so the size limit would never
+                # stop an endless series of them.
                 raise NotHttp2("headers without an end")
             self._block += content
             self._take_headers(flags)

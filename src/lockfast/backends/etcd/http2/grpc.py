@@ -192,9 +192,9 @@ def end_of(headers: dict[bytes, bytes]) -> GrpcError | None:
     return GrpcError(CODES[number] if number < len(CODES) else f"status {number}", words)
 
 
-# Decides when a member is pinged from which we only receive; pure.
+# Decides when to ping a member from which we only receive; pure.
 #
-# Nothing may happen to a key for days, and a connection that was cut silently looks just the same.
+# A key may stay unchanged for days, and a connection that was cut silently looks just the same.
 
 PING_SECONDS = 10.0
 """Silence after which a member is pinged, in seconds. By default a member treats pings more often

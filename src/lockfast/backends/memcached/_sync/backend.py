@@ -71,8 +71,8 @@ class MemcachedBackend(Backend):
         self._namespace = checked_namespace(namespace)
         ours = listed_prefix(self._namespace)
         self._wire = MemcachedTransport(address, ours=ours, clock=clock)
-        # Slow requests have a connection of their own, because listing all keys, or a statistic,
-        # delays all requests behind it.
+        # Slow requests have a connection of their own, because a request for all keys, or for a
+        # statistic, delays all requests behind it.
         self._slow_wire = MemcachedTransport(address, ours=ours, clock=clock)
         self._state = runtime.StateLock()
         self._tombstones = Tombstones()
@@ -165,7 +165,7 @@ class MemcachedBackend(Backend):
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """Break the hold; with an explicit owner nothing is broken, as this store has none."""
+        """Break the hold; with `owner` nothing is broken, as this store has no explicit owners."""
         if owner is not None:
             return ()
         begin = partial(verbs.break_, key=self._key(name), token=token)

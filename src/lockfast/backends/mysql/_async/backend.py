@@ -1,4 +1,4 @@
-"""The `mysql://` and `mariadb://` backend: its capabilities, and its part of the shared code."""
+"""The `mysql://` and `mariadb://` backend: its capabilities, and what it adds to shared code."""
 
 from __future__ import annotations
 

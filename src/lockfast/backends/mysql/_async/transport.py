@@ -100,8 +100,8 @@ class AsyncMysqlTransport(AsyncSqlTransport[MysqlConnection]):
     async def close(self) -> None:
         """Close every connection, either now or when its request has ended."""
         await super().close()
-        # The loop closes the sockets in its next iterations. It may be about to end, so run a few
-        # of them now.
+        # The loop closes the sockets in its next iterations. The loop may be about to end, so run a
+        # few iterations now.
         for _ in range(3):  # async only
             await runtime.sleep(0)  # async only
 

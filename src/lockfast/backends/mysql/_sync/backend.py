@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/mysql/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The `mysql://` and `mariadb://` backend: its capabilities, and its part of the shared code."""
+"""The `mysql://` and `mariadb://` backend: its capabilities, and what it adds to shared code."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ class MysqlTransport(SqlTransport[MysqlConnection]):
     def close(self) -> None:
         """Close every connection, either now or when its request has ended."""
         super().close()
-        # The loop closes the sockets in its next iterations. It may be about to end, so run a few
-        # of them now.
+        # The loop closes the sockets in its next iterations. The loop may be about to end, so run a
+        # few iterations now.
 
 
 # The transport over connections that the application lends.

@@ -168,7 +168,8 @@ class AsyncClusterTransport:
     def _explained(self, error: LockError, *routes: RoutedRequest) -> LockError:
         unnamed = () if self._slots is None else self._slots.unnamed
         if isinstance(error, BackendUnavailable) and any(one.slot in unnamed for one in routes):
-            # This is the cause even if the time ran out while the map was requested again.
+            # The missing address is the cause, even if the time ran out while the map was requested
+            # again.
             return BackendUnavailable(f"{self.where}: {UNNAMED}")
         return error
 
@@ -205,8 +206,8 @@ class AsyncClusterTransport:
     async def coverage(self, *, deadline: float) -> Coverage:
         """Return what is served, according to a fresh map and to each master's own report.
 
-        Each of these two steps may take as long as the time until the deadline, so that slow nodes
-        do not hide the others.
+        Each of these two steps gets the full time that is left until the deadline, so that slow
+        nodes do not hide the others.
         """
         patience = deadline - self._clock.now()
         self._is_doubtful, self._map_requested_at = True, 0.0

@@ -86,7 +86,7 @@ class AsyncSentinelTransport(RedisTransport):
         return replies
 
     async def _may_retry(self, attempt: int, deadline: float) -> bool:
-        """Leave the server, which may not be the master now, and pause; false if time is up."""
+        """Leave the server, which may no longer be the master, and pause; false if time is up."""
         self._leave_master()
         return await self._pause(attempt, deadline)
 
@@ -156,7 +156,7 @@ class AsyncSentinelTransport(RedisTransport):
         try:
             client = self._client_of(sentinel, patience)
         except OSError as error:
-            return error  # no descriptor may be left for the driver's version file
+            return error  # perhaps no descriptor is left to read the driver's version file
         try:
             return await _masters(client, self._address.service)
         finally:

@@ -45,7 +45,7 @@ class AsyncSurvey:
             try:
                 await self._scan(master, pattern, doors)
             except OUTAGES as error:
-                self._away[node] = error  # raised by `end`, after the other servers' names
+                self._away[node] = error  # `end` raises it, once the other servers were asked
         return doors
 
     def can_ask(self, door: bytes) -> bool:

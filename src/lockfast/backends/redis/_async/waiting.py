@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
 
-# Heartbeats of waiting clients. One request covers many names, but never all of them at once.
+# Heartbeats of waiting clients. One request covers up to NAMES_PER_HEARTBEAT names.
 
 HEARTBEAT_MIN_SECONDS = 0.02
 """Minimum time between two heartbeats, in seconds, however soon a hold ends."""
@@ -33,11 +33,10 @@ HEARTBEAT_TIMEOUT_SECONDS = 2.0
 """Timeout for one request, in seconds."""
 
 NAMES_PER_HEARTBEAT = 32
-"""Number of names in one request, because a longer script would keep the server from everything
-else."""
+"""Maximum number of names in one request; a longer script would block the server's other work."""
 
 HEARTBEATS_AT_ONCE = 4
-"""Requests sent at once; more would keep an event loop from everything else."""
+"""Maximum number of requests sent at once; more would stall an event loop."""
 
 
 class AsyncHeartbeats:
@@ -169,7 +168,7 @@ _log = logging.getLogger("lockfast")
 # all the same, it wakes the claims, which find that it is gone and start it again.
 
 WAKE_BATCH = 32
-"""Number of claims woken together, because a thousand tasks that wake up in one turn of an event
+"""Maximum number of claims woken together. A thousand tasks that wake up in one turn of an event
 loop would stall it. Also the number of early messages that are kept."""
 
 WAKE_BATCH_PAUSE_SECONDS = 0.001
@@ -241,10 +240,10 @@ class AsyncRedisInbox:
             if early is not None:
                 waiting.deliver(early)
             # Do not interrupt the background task for a name that it finds in time anyway, because
-            # that would cost as much as all the rest.
+            # the interrupt would cost as much as everything else here.
             is_sooner = self.lines.due_at() < self._checks_at
             subscription = self._subscription if is_sooner else None
-            # The message may also go to another inbox, if this one was opened since the request.
+            # If this inbox was opened after the request was sent, the message may go to another.
             is_rung = early is not None or inbox != self.name
         if is_rung:
             self._wakeups.ring(claim.id)
@@ -271,7 +270,7 @@ class AsyncRedisInbox:
         self._ring([claim_id])
 
     async def stop(self) -> None:
-        """Stop listening; if this is interrupted, the runs still end, and a repeat waits again."""
+        """Stop listening; if interrupted, the runs still end, and another call waits for them."""
         self._listening = None  # a run in progress sees this even if the rest is interrupted
         with self.state:
             runs, subscription = list(self._runs), self._subscription
@@ -392,8 +391,8 @@ class AsyncRedisInbox:
             now = self._clock.now()
             with self.state:
                 due_at = self.lines.due_at()
-                # Set this under the lock, so that a claim that joins a line later sees until when
-                # this task sleeps.
+                # Set this under the lock, so that a claim that joins a line later sees when
+                # this task will wake up.
                 self._checks_at = until = min(due_at, now + HEARTBEAT_SECONDS)
             if now >= due_at:
                 await self._heartbeats.beat(now)
@@ -460,7 +459,7 @@ class AsyncRedisInbox:
             self._ring(claims[i : i + WAKE_BATCH])
 
     def _ring(self, claims: list[str]) -> None:
-        """Wake claims without a message, and interrupt a thread that reads as a guest."""
+        """Wake claims without a message; interrupt a waiting thread that reads the connection."""
         for claim_id in claims:
             self._wakeups.ring(claim_id)
         if claims and (subscription := self._subscription) is not None:

@@ -183,7 +183,7 @@ class RedisBackend(Backend):
     def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
-        """Return None on a cluster, where the names are on several nodes, or with a durability."""
+        """Return None on a cluster, where names are on several nodes, or if a durability is set."""
         if self._wire.is_sharded or self._durability is not None:
             return None
         keys = [self._keys.of(claim.name) for claim in claims]
@@ -335,11 +335,11 @@ class RedisBackend(Backend):
         return Grant(claim, waiting.token, claim.ttl, window)
 
     def _may_be_pushed(self, claim: Claim) -> bool:
-        """Whether a message that the claim was admitted is enough.
+        """Whether the message that the claim was admitted is enough, without asking the store.
 
-        It is not enough if the grant must be proven to last. Nor is it if the grant affects more
-        than the admission window, namely what stays closed after the hold, or which other claims
-        are admitted along with it.
+        The message is not enough if the grant must be proven to last. Nor is it enough if the grant
+        affects more than the admission window, namely what stays closed after the hold, or which
+        other claims are admitted along with it.
         """
         is_plain = claim.party is None and not claim.lock_delay and not claim.min_hold
         return is_plain and self._durability is None

@@ -55,7 +55,7 @@ class ServerQuestion:
 
 
 def diagnosed(wire: AnyTransport, question: ServerQuestion) -> list[Finding]:
-    """Return the findings about one server, or about all that belong together."""
+    """Return the findings about one server, a master with its Sentinels, or a cluster."""
     if isinstance(wire, ClusterTransport):
         coverage = wire.coverage(deadline=question.deadline())
         nodes = {one: wire.node(one) for one in coverage.slots.masters}
@@ -77,7 +77,7 @@ def _of_node(node: RedisTransport, question: ServerQuestion) -> list[Finding]:
 
 
 def facts_of(node: RedisTransport, question: ServerQuestion) -> ServerFacts:
-    """Return the facts about a server; what may not be read becomes a note, not an error."""
+    """Return the facts about a server; one that the user may not read is None, not an error."""
     deadline = question.deadline()
     allowed = _allowed(node, question, deadline)
     info = _permitted(node, packed(b"INFO"), deadline)
@@ -97,7 +97,10 @@ def facts_of(node: RedisTransport, question: ServerQuestion) -> ServerFacts:
 def _allowed(
     node: RedisTransport, question: ServerQuestion, deadline: float
 ) -> dict[str, bool] | str:
-    """Return which commands the user may run, or why this is unknown if it may not run scripts."""
+    """Return which commands the user may run, or a sentence that says why this is unknown.
+
+    It is unknown if the user may not run scripts.
+    """
     needed = question.needed or acl.commands()
     asked = [*needed, *acl.CLUSTER, *acl.TOO_WIDE]
     besides = acl.CONFIRMING[question.durability]
@@ -127,13 +130,13 @@ def _asked(node: RedisTransport, request: bytes, deadline: float) -> Reply:
 
 
 def _permitted(node: RedisTransport, request: bytes, deadline: float) -> Reply | None:
-    """Return the reply, or None if it is refused; managed services hide their settings."""
+    """Return the reply, or None if the server refuses, as managed services hide their settings."""
     reply = node.ask(request, deadline=deadline)
     return None if isinstance(reply, ErrorReply) else reply
 
 
 def _ahead(node: RedisTransport, deadline: float) -> float | None:
-    """Return how far the server's clock is outside the time span of the request."""
+    """Return by how many seconds, at least, the server's clock is ahead; negative if behind."""
     before = time.time()
     reply = _permitted(node, packed(b"TIME"), deadline)
     after = time.time()

@@ -88,7 +88,7 @@ class SentinelTransport(RedisTransport):
         return replies
 
     def _may_retry(self, attempt: int, deadline: float) -> bool:
-        """Leave the server, which may not be the master now, and pause; false if time is up."""
+        """Leave the server, which may no longer be the master, and pause; false if time is up."""
         self._leave_master()
         return self._pause(attempt, deadline)
 
@@ -158,7 +158,7 @@ class SentinelTransport(RedisTransport):
         try:
             client = self._client_of(sentinel, patience)
         except OSError as error:
-            return error  # no descriptor may be left for the driver's version file
+            return error  # perhaps no descriptor is left to read the driver's version file
         try:
             return _masters(client, self._address.service)
         finally:

@@ -28,7 +28,7 @@ class Script:
 
     @classmethod
     def from_text(cls, text: str) -> Script:
-        """Return the script with its SHA-1, which is the server's name for it and no protection."""
+        """Return the script with its SHA-1, which the server uses as a name, not for security."""
         source = text.encode()
         return cls(source, hashlib.sha1(source, usedforsecurity=False).hexdigest().encode())
 

@@ -1,4 +1,4 @@
-"""Keeps all nodes connected, in the background while callers ask the others.
+"""Connects to missing nodes in the background, while callers ask the others.
 
 A node that is down or hangs must not delay a call that the others can answer. So each such node has
 a task or thread that connects to it, which runs only while there is something to do.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 """Timeout for one attempt, in seconds; callers that have a majority do not wait for it. It is this
-long because a process that was suspended for a moment must not take all its nodes for dead."""
+long because a process that was suspended for a moment must not consider all its nodes dead."""
 
 RECONNECT_PAUSE_MAX_SECONDS = 1.0
 """Longest pause between two attempts, in seconds."""
@@ -60,7 +60,7 @@ class AsyncReconnect:
     async def until_ready(
         self, *, deadline: float, patience: float = 0.0, all_of_them: bool = False
     ) -> None:
-        """Return when all nodes can be asked, or as many as will be.
+        """Return when all nodes can be asked, or when no more are worth waiting for.
 
         If a majority can be asked already, this does not wait for the others. If not, as at the
         beginning, it also waits for the others for up to `patience`, since a lease that few nodes

@@ -34,7 +34,7 @@ SUBSCRIBE_TIMEOUT_SECONDS = 1.0
 
 @dataclass(slots=True)
 class RefusedClaim:
-    """A claim that was refused, since when it waits, and when it last asked all nodes."""
+    """A claim that was refused, when its wait began, and when it last asked all nodes."""
 
     claim: Claim
     since: float

@@ -176,8 +176,9 @@ class RedlockAcquire:
         outcome = verdict(standings)
         if outcome is Verdict.GRANTED:
             given = redlock_replies.vote_given(found.answers)
-            # If no node of a majority had granted the claim before, no majority had. Then none of
-            # its tokens is in use, and there is no need to wait for a node that hangs.
+            # Any two majorities share a node. So if none of these nodes had granted the claim
+            # before, no majority had. Then none of its tokens is in use, and there is no need to
+            # wait for a node that hangs.
             return not any(one.is_repeated for one in given) or not may_agree(
                 [one.token for one in given],
                 nodes=len(standings),

@@ -82,7 +82,7 @@ SURVEY_REQUEST_SECONDS = 1.0
 """Timeout for each request of a survey, in seconds."""
 
 WAITS_PER_TTL = 6
-"""Longest wait for a renewal: the shortest ttl in its batch, divided by this."""
+"""The longest wait for a renewal is the shortest ttl in its batch divided by this number."""
 
 
 class RedlockBackend(Backend):

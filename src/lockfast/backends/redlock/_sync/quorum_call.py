@@ -40,8 +40,8 @@ REJOIN_FIRST_SECONDS = 0.2
 """Pause before asking again if too few nodes replied, in seconds."""
 
 REJOIN_LONGEST_SECONDS = 5.0
-"""Longest pause before asking again, in seconds, because another client may have let the node
-count."""
+"""Longest pause before asking again, in seconds. It is limited because another client may have
+readmitted the node meanwhile."""
 
 
 class Readmission:
@@ -173,7 +173,7 @@ class QuorumCalls:
         """Connect to the nodes that are missing."""
         self._reconnect.until_ready(deadline=deadline, patience=min(timeout, FIRST_ROUND_SECONDS))
         if self._mismatched() is not None and self._reconnect.stragglers():
-            # Nodes that are not connected yet may agree with us, and be enough.
+            # Nodes that are not connected yet may agree with us, so that enough nodes do.
             soon = min(deadline, self._clock.now() + FOUNDING_SECONDS)
             self._reconnect.until_ready(deadline=soon, all_of_them=True)
         if self._terms.has_asked_for_a_lock and any(map(_is_to_enrol, self.nodes)):

@@ -68,8 +68,8 @@ class AsyncSession:
         self.held: set[str] = set()
         """The claims that were granted and have not ended."""
         self.closing: dict[str, float] = {}
-        """Maps the keys of ended claims that keep their names closed to the times until which they
-        do."""
+        """For each ended claim that keeps its name closed, maps its key to the time when the name
+        may open."""
         self.touching: dict[str, SessionClaim] = {}
         """Claims to be touched, until the store has replied."""
         self.wakeups = AsyncWakeups(clock)

@@ -45,8 +45,8 @@ def renewed(
     outcome: Renewal | Proven = Renewal.LOST
     try:
         if session.is_usable(clock.now()):
-            # Without a connection the holder should learn of it now, not when the request times
-            # out. The session's own keep-alive keeps trying.
+            # If there is no connection, the holder should learn that now, not when the request
+            # times out. The session's own keep-alive keeps trying.
             is_proven = session.wire.is_connected and session.prove(deadline=deadline)
             outcome = Proven(session.counted_from) if is_proven else Renewal.UNKNOWN
     except SessionEnded:
@@ -106,8 +106,8 @@ T = TypeVar("T")
 _log = logging.getLogger("lockfast")
 
 INSPECT_TRIES = 3
-"""Maximum number of times that a read is repeated after its connection was lost, so that the client
-does not ask a server that hangs up each time forever."""
+"""Maximum number of times that a read is repeated after its connection was lost. Without a limit,
+the client would ask forever if the server hangs up each time."""
 
 BROKEN_KEPT = 64
 """Maximum number of claims remembered as broken until their holders renew; the oldest are dropped.

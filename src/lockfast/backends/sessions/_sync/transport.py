@@ -2,9 +2,9 @@
 # Do not edit: change the source and run `make generate`.
 """What a store with sessions has to offer: the requests of one session, in its own protocol.
 
-A transport knows nothing of trust, of the order of requests, or of waiting clients, because all
-that is decided in this package. The line that it returns has to be the line at one moment, at which
-the store had every claim that came before ours.
+A transport knows nothing of trust, of the order of requests, or of waiting clients, because
+this package decides all that. The line that it returns has to be a snapshot, taken when the store
+already had every claim that came before ours.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class SessionTransport(Protocol):
     """One session: opened once, reconnected when its connection is lost, and never reopened.
 
-    It is created with a ttl and a callback, `changed`. It may call that on any thread, when the
-    connection is lost or restored and when the session has ended.
+    It is created with a ttl and a callback, `changed`. It may call `changed` on any thread,
+    when the connection is lost or restored and when the session has ended.
 
     Each request ends by its deadline. It raises BackendUnavailable if nothing was sent,
     SessionEnded if none of its effects can last, OutcomeUnknown if a reply is missing, and an error
@@ -176,7 +176,7 @@ class SessionTransport(Protocol):
     ) -> Sequence[Finding]:
         """Report what this deployment can guarantee to a session of this ttl.
 
-        `seconds` is the time limit for requests beside the session, such as those to each member.
+        `seconds` is the time limit for requests outside the session, such as those to each member.
         """
         ...
 

@@ -202,7 +202,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
                 Withdrawal(as_stored(claim), arrived, tombstone), deadline=deadline
             )
         finally:
-            # Do not forget the claim earlier, because a wakeup may still arrive until here, and its
+            # Do not forget the claim earlier, because a wakeup may arrive up to this point, and its
             # record would never be removed.
             self._inbox.forget(claim.id)
 

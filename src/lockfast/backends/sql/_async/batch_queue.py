@@ -421,7 +421,10 @@ class AsyncBatchQueue(Generic[E, A]):
     # -- under way ---------------------------------------------------------------------
 
     def _own_batch(self, name: str, turn: Turn) -> Batch[E, A] | None:
-        """Return a batch for one request; None if queued requests, or one at its name, go first."""
+        """Return a batch for one request; None if the request has to be queued.
+
+        It is queued if others are, if enough batches are under way, or if one has the same name.
+        """
         with self._state:
             if self._queue:
                 return None

@@ -26,15 +26,15 @@ async def make_tables(wire: AsyncSqlTransport[Any], tables: Tables, *, deadline:
     """Create the tables, and return whether they were missing.
 
     Raises ConfigurationError if existing tables are not ours, or if this user may not create them.
-    If the tables exist, the user needs no right to create any.
+    If the tables exist, the user does not need the right to create tables.
     """
     if await tables_exist(wire, tables, deadline=deadline):
         return False
     try:
         await wire.look(tables.make, deadline=deadline)
     except ConfigurationError as error:
-        # Another user may have created the tables since we checked. In that case this user may not
-        # set the comment on them, which is no reason to fail.
+        # Another user may have created the tables since we checked. This user is then not allowed
+        # to set the comment on them, which is no reason to fail.
         if await tables_exist(wire, tables, deadline=deadline):
             return False
         if not wire.refusals.is_forbidden(error.__cause__):
@@ -128,7 +128,7 @@ class AsyncNameReaper:
         self._due = 0
 
     def count(self, releases: int = 1) -> None:
-        """Count releases; a round is due at the first, and after `REAP_EVERY_VERBS` more."""
+        """Count releases; a round is due at the first one, and after `REAP_EVERY_VERBS` more."""
         with self._state:
             self._until_next -= releases
             if self._until_next <= 0:
@@ -165,9 +165,10 @@ class AsyncNameReaper:
         return gone + await self._wire.transact(steps, deadline=deadline)
 
 
-# Connections that have been idle for a while are closed, because others need them too.
+# Connections that have been idle for a while are closed, because others need the server's
+# connections too.
 #
-# The same background run reaps idle names, apart from the client's calls. So no call waits for the
+# The same background run reaps idle names, outside of the client's calls. So no call waits for the
 # reaping, and no call that succeeded fails because of it.
 
 REAPER_BUSY_SECONDS = 10.0

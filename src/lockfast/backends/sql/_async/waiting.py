@@ -230,7 +230,7 @@ class AsyncSqlInbox:
     def ring(self, claims: list[str]) -> None:
         """Wake claims for a reason other than a notification.
 
-        Callers that wait on the subscription are made to notice it.
+        Callers that wait on the subscription are made to notice their wakeup.
         """
         for claim_id in claims:
             self._wakeups.ring(claim_id)
@@ -387,7 +387,7 @@ class AsyncSqlInbox:
         """Probe until no claim has waited for a while, or until it is time to subscribe again."""
         idle_since = self._clock.now()
         while True:
-            # cleared before the checks, because a kick means that something changed
+            # Clear this before the checks, because a kick means that something has changed.
             run.kicked.clear()
             now = self._clock.now()
             if now >= self._polling_until or not self._background.is_wanted(run):
@@ -461,7 +461,7 @@ class AsyncSqlInbox:
         self._wakeups.ring(claim_id)
 
     async def _probe_all(self, run: AsyncBackgroundRun) -> None:
-        """Probe every line, and wake the claims that a probe of a line's first claim may miss."""
+        """Probe every line; wake claims that may share a hold, which such a probe can miss."""
         with self.state:
             self.lines.make_all_due(now=self._clock.now())
             found = self.lines.sharing

@@ -200,7 +200,7 @@ class SqlBackend(Backend, Generic[W]):
         try:
             self._doors.go(Withdrawal(as_stored(claim), arrived, tombstone), deadline=deadline)
         finally:
-            # Do not forget the claim earlier, because a wakeup may still arrive until here, and its
+            # Do not forget the claim earlier, because a wakeup may arrive up to this point, and its
             # record would never be removed.
             self._inbox.forget(claim.id)
 

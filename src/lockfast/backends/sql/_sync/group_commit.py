@@ -70,8 +70,8 @@ class GroupCommit(BatchQueue[Operation, int | None]):
     ) -> int | None:
         """Return the token, None if the claim has to go through the door.
 
-        The result is also None if the claim is sent outside of a batch with `is_known`, although
-        the server has no row for its name.
+        With `is_known`, a claim that is sent outside of a batch also gets None if the server has no
+        row for its name.
 
         Like the other operations here, this one raises BackendUnavailable if nothing was done, and
         OutcomeUnknown if something may have been done.

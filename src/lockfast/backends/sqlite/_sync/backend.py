@@ -108,8 +108,8 @@ class SqliteBackend(Backend):
         try:
             self._ask(self._database.withdraw, claim, deadline=deadline, tombstone=tombstone)
         finally:
-            # Do not forget the claim earlier. Until here it may be woken to check, because a claim
-            # ahead of it leaves, and the record of that wakeup would stay.
+            # Do not forget the claim earlier. Until now it could be woken to check when a claim
+            # ahead of it left, and the record of such a wakeup would stay behind.
             self._forget(claim.id)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:

@@ -122,7 +122,7 @@ class AsyncBackground:
                 await runtime.wait_for(one.ended, deadline=FOREVER, clock=self._clock)
 
     def after_fork_in_child(self) -> None:
-        """Start empty: the parent's runs do not exist here."""
+        """Start empty, because the parent's runs do not exist in the child."""
         fork.abandon(self._runs)  # a task that ends here would be reported as if it were ours
         self._state = runtime.StateLock()
         self._run, self._runs = None, set()

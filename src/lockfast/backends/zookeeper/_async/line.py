@@ -246,8 +246,8 @@ class AsyncZooKeeperLines:
         """Return the nodes of a claim whose create was not answered; there will be no others.
 
         Requests on one connection are executed in order. If the connection was lost, the create may
-        still be under way through another member. The `sync` is answered when everything is done
-        that the leader had begun, and the leader refuses whatever reaches it later through a
+        still be under way through another member. The `sync` is answered once everything that the
+        leader had begun is done, and the leader refuses whatever reaches it later through a
         connection that we have left. Without the `sync` a claim would not see its own node, join
         again, and wait behind itself. If the leader has changed by then, the session's check for
         stray entries finds a node that was created late.

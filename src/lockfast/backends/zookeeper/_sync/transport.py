@@ -69,8 +69,8 @@ def diagnosed(
 
 # The ZooKeeper transport expresses the requests of a session in nodes; `sessions` has the reasons.
 #
-# A claim is a node, and the line is the list of children of its name's node. The place at the front
-# of the line is all that admits a claim.
+# A claim is a node, and the line is the list of children of its name's node. A claim is admitted by
+# its place at the front of the line, and by nothing else.
 
 REFUSED_CHECKS = (NoNodeError, NoAuthError)
 
@@ -104,7 +104,7 @@ class ZooKeeperTransport:
 
     @property
     def greeting(self) -> SessionHandshake:
-        """The handshake of the last connection, for which the member had asked the leader."""
+        """The handshake of the last connection; the member asked the leader before it answered."""
         return self._connection.greeting
 
     # -- the session -------------------------------------------------------------------
@@ -115,7 +115,7 @@ class ZooKeeperTransport:
         return Opening(greeting.granted, greeting.opened_at)
 
     def beat(self, *, confirm: bool, deadline: float) -> KeepAliveReply:
-        """Send a transaction, or a `sync`, which the next transaction confirms."""
+        """Send a transaction if `confirm`, else a `sync`, which the next transaction confirms."""
         root, where = self._address.root, self.where
         request = requests.Confirm(root) if confirm else requests.Sync(root)
         sent_at = self._clock.now()
@@ -135,8 +135,8 @@ class ZooKeeperTransport:
             requests.GetEphemerals(self._address.root), deadline=deadline
         )
         if isinstance(paths, KazooException):
-            # ZooKeeper before 3.6 cannot list them; a withdrawal looks for its own node in any
-            # case.
+            # ZooKeeper before 3.6 cannot list a session's nodes. A withdrawal looks for its own
+            # node in any case.
             return []
         return [own for path in paths if (own := _own(path)) is not None]
 
@@ -155,7 +155,7 @@ class ZooKeeperTransport:
         return self._lines.arrive(one, deadline=deadline)
 
     def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Return true, since no node is ever added in front of another, so the place is enough."""
+        """Return true; the place is enough, since no node is ever added in front of another."""
         del one, line, deadline
         return True
 
@@ -202,8 +202,8 @@ class ZooKeeperTransport:
         # node.
         asked = [requests.Exists(one.key, None), requests.Delete(one.key, -1)]
         if node_of(one.key.rpartition("/")[2]).is_late:
-            # This delete is sent together with the others. If another claim has joined in between,
-            # the server refuses it.
+            # This delete is sent together with the others. The server refuses it if another claim
+            # has joined in between.
             asked.append(requests.Delete(door.path, -1))
         stat, is_deleted, *_ = self._requests.ask(*asked, deadline=deadline)
         return is_deleted is True and is_ours(stat, one)

@@ -183,7 +183,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         assert [len((await other.inspect(name)).holders) for name in "abc"] == [0, 0, 0]
 
     async def test_law_13_a_block_frees_what_it_entered_and_nothing_else(self) -> None:
-        """The first block released early, and another task has since entered by the same object."""
+        """The first block released early, and another task has entered through the same object."""
         locks = self.locks()
         await self._enter_in_turns(locks.lock("door"))
         await self._enter_in_turns(locks.all("door", "gate"))
@@ -305,7 +305,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
     # -- Law 15: limits of holding ----------------------------------------------------------
 
     async def test_law_15_max_hold_ends_a_lease(self) -> None:
-        """Whether renewed or not, the lease is lost at the cap, with that reason."""
+        """Even a renewed lease is lost after max_hold, which is the reported reason."""
 
         async def hold_on(name: str, ttl: float) -> None:
             locks, started = self.locks(ttl=ttl), self.clock.now()

@@ -239,7 +239,7 @@ class LawsOfExclusion(Trials):
         assert backend.calls["release"] == 1
 
     def test_law_03_a_lease_that_is_not_reentrant_refuses(self) -> None:
-        """An owner that waited for its own lease would never end."""
+        """An owner that waited for its own lease would wait for ever."""
         lock = self.locks().lock("door", reentrant=False)
         with lock:
             with pytest.raises(WouldDeadlock):
@@ -317,7 +317,7 @@ class LawsOfExclusion(Trials):
     # -- Law 5: requests are idempotent ----------------------------------------------------
 
     def test_law_05_a_repeated_grant_is_the_same_hold_with_a_new_deadline(self) -> None:
-        """The client counts from its repeat, so the store must too."""
+        """The client counts the ttl from its repeated request, so the store must too."""
         backend, other = self.raw(), self.raw()
         for one in (backend, other):
             # Connect first, which may take longer than the ttl.

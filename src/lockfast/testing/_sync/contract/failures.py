@@ -211,7 +211,7 @@ class LawsOfFailure(Trials):
     @requires("fair")
     def test_law_10_dead_waiters_cost_one_window_together(self) -> None:
         """Five waiters of a dead client are in line before a live one."""
-        # This ttl is long enough to outlast the crash; a session's waiters end only by this ttl.
+        # Long enough to outlast the crash; in a store with sessions, dead waiters end only by it.
         long = self.long_ttl if self.capabilities.ends_by == "ttl" else 2 * self.ttl
 
         def die_in_line(name: str, _: float) -> None:

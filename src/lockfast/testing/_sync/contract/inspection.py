@@ -33,7 +33,7 @@ class LawsOfInspection(Trials):
 
     @requires("shared")
     def test_law_02_a_semaphore_is_locked_when_its_permits_do_not_fit(self) -> None:
-        """Like an asyncio semaphore, it is not locked as soon as one permit is held."""
+        """As in asyncio, a semaphore is not locked while the requested permits are free."""
         locks = self.locks()
         one = locks.semaphore("seats", capacity=3)
         two = locks.semaphore("seats", capacity=3, permits=2)
