@@ -245,8 +245,9 @@ def test_an_unnamed_node_is_reported_even_if_the_map_does_not_come_in_time(
     try:
         refused = [one.begin_acquire(lost) for one in clients]
         for future in refused:
-            with pytest.raises(BackendUnavailable, match="announces no host name"):
+            with pytest.raises(BackendUnavailable, match="announces no host name") as reported:
                 future.result(60)
+            assert isinstance(reported.value.__cause__, BackendUnavailable)  # the late map
     finally:
         for node in cluster.servers:
             node.resume()

@@ -170,7 +170,9 @@ class AsyncClusterTransport:
         if isinstance(error, BackendUnavailable) and any(one.slot in unnamed for one in routes):
             # The missing address is the cause, even if the time ran out while the map was requested
             # again.
-            return BackendUnavailable(f"{self.where}: {UNNAMED}")
+            unreachable = BackendUnavailable(f"{self.where}: {UNNAMED}")
+            unreachable.__cause__ = error
+            return unreachable
         return error
 
     def _deliver(self, route: RoutedRequest, replies: list[Reply], node: Endpoint) -> None:
