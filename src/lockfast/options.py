@@ -113,7 +113,9 @@ def lock_options(given: LockKeywords, *, ttl: float) -> LockOptions:
     try:
         return _cached_lock_options(ttl, **given)
     except TypeError:
-        return _lock_options(given, ttl)  # a value is not hashable; the check refuses it by name
+        pass  # a value is not hashable, or was refused
+    # Check again outside of the `except`; otherwise Python would show the error twice.
+    return _lock_options(given, ttl)
 
 
 # Programs repeat the same few options, so each combination is checked once. `typed` keeps True

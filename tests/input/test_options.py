@@ -180,6 +180,15 @@ def test_a_bad_option_of_a_client_is_refused_by_its_name(store, way, option, val
     assert store.is_unchanged()
 
 
+@pytest.mark.parametrize("ttl", ["30", ["30"]])
+def test_an_option_of_a_wrong_type_is_refused_once(store, ttl):
+    """Without a second traceback, whether or not the value can be kept for the next lock."""
+    with pytest.raises(TypeError, match="ttl is a number of seconds") as refused:
+        store.locks.lock("a", ttl=ttl)
+
+    assert refused.value.__context__ is None
+
+
 EQUALS = [("ttl", 1, True), ("timeout", 0, False), ("renew", True, 1), ("reentrant", False, 0)]
 
 
