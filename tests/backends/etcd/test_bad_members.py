@@ -118,7 +118,7 @@ def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_tim
     """It does not wait for the end of another task's attempt, which has more time."""
     wire = wire_to(f"{talker().url},{server.address}")
     patient = wire.begin(requests.put(key, b"1"), within=20 * PATIENCE)
-    [silent, _] = wire.wire._channels
+    [silent, _] = wire.wire._members
     eventually(lambda: silent._connecting._flight, what="it is connected to")
 
     # A caller now gives the silent member a second, and the other one all the time that is left.

@@ -43,7 +43,7 @@ def test_a_cancelled_call_leaves_the_others_alone():
             asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
             for _ in range(10)
         ]
-        [channel] = wire._channels
+        [channel] = wire._members
         talk = channel._link._talk
         await _until(lambda: len(talk._calls) == 10 and not talk.has_outgoing)
         for one in asked[::2]:
@@ -71,7 +71,7 @@ def test_who_is_cancelled_while_connecting_does_not_end_it_for_the_others():
             asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
             for _ in range(2)
         ]
-        [channel] = wire._channels
+        [channel] = wire._members
         await _until(lambda: channel._connecting._flight is not None and _wait(asked))
         asked[0].cancel()
         await asyncio.wait(asked[:1])

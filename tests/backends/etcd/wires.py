@@ -44,7 +44,7 @@ class OpenWire:
     def is_left(self) -> bool:
         """Return whether no connection is kept for another call."""
         is_sync = self.flavour.name == "sync"
-        return not any(one._idle._idle if is_sync else one._links for one in self.wire._channels)
+        return not any(one._idle._idle if is_sync else one._links for one in self.wire._members)
 
     def close(self) -> None:
         self.flavour.call(self.wire.close)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lockfast_challenge.broken.registry import Flaw
-    from lockfast_challenge.deployments.base import OwnServers
+    from lockfast_challenge.deployments.own_servers import OwnServers
     from lockfast_challenge.outcome import Outcome
 
 DEPLOYMENTS: dict[str, type[OwnServers]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import redis
 
-from lockfast_challenge.deployments.base import OwnServers
+from lockfast_challenge.deployments.own_servers import OwnServers
 from lockfast_challenge.deployments.redis import Redis
 from lockfast_challenge.faults.on_network import NetworkFault
 from lockfast_challenge.faults.on_servers import ServerFault, one_of, revive
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
-    from lockfast_challenge.deployments.base import ServerAddress
+    from lockfast_challenge.deployments.own_servers import ServerAddress
     from lockfast_challenge.faults.fault import Draw, Fault
 
 

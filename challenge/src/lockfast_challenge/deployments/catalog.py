@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from lockfast.core.descriptor import hosts_in, masked, split
 from lockfast.errors import pip_install
 from lockfast.urls import declared
-from lockfast_challenge.deployments.base import Proxies
+from lockfast_challenge.deployments.own_servers import Proxies
 from lockfast_challenge.servers.run_directory import run_directory
 from lockfast_challenge.servers.server import CannotStart, Started
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Self
 
-    from lockfast_challenge.deployments.base import ServerAddress
+    from lockfast_challenge.deployments.own_servers import ServerAddress
     from lockfast_challenge.faults.fault import Deployment, Fault
     from lockfast_challenge.servers.proxy import Proxy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from lockfast_challenge.deployments.base import OwnServers
+from lockfast_challenge.deployments.own_servers import OwnServers
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault
 from lockfast_challenge.servers.etcd import EtcdServer, PartitionableCluster
 from lockfast_challenge.servers.server import Server
@@ -12,7 +12,7 @@ from lockfast_challenge.servers.server import Server
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast_challenge.deployments.base import ServerAddress
+    from lockfast_challenge.deployments.own_servers import ServerAddress
     from lockfast_challenge.faults.fault import Draw, Fault
     from lockfast_challenge.servers.server import Three
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast import BackendUnavailable, Locks, OutcomeUnknown
-from lockfast_challenge.deployments.base import OwnServers
+from lockfast_challenge.deployments.own_servers import OwnServers
 from lockfast_challenge.deployments.single_server import jump_clock, reset_clocks
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault, one_of, revive
 from lockfast_challenge.processes import eventually
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast import Lock
-    from lockfast_challenge.deployments.base import ServerAddress
+    from lockfast_challenge.deployments.own_servers import ServerAddress
     from lockfast_challenge.faults.fault import Draw, Fault
 
 MINORITY = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, ClassVar
 
-from lockfast_challenge.deployments.base import OwnServers
+from lockfast_challenge.deployments.own_servers import OwnServers
 from lockfast_challenge.deployments.redis import REDIS_FORGETS
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault, one_of, revive
 from lockfast_challenge.servers.redis import until
@@ -15,7 +15,7 @@ from lockfast_challenge.servers.redis_sentinel import SERVICE, Sentinels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast_challenge.deployments.base import ServerAddress
+    from lockfast_challenge.deployments.own_servers import ServerAddress
     from lockfast_challenge.faults.fault import Draw, Fault
     from lockfast_challenge.servers.redis import RedisServer
 

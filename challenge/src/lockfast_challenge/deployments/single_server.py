@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from lockfast import Locks
-from lockfast_challenge.deployments.base import OwnServers
+from lockfast_challenge.deployments.own_servers import OwnServers
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault, revive
 from lockfast_challenge.servers.memcached import MemcachedServer
 from lockfast_challenge.servers.server import Server
@@ -14,7 +14,7 @@ from lockfast_challenge.servers.shifted_clock import ShiftedClock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast_challenge.deployments.base import ServerAddress
+    from lockfast_challenge.deployments.own_servers import ServerAddress
     from lockfast_challenge.faults.fault import Draw, Fault
 
 

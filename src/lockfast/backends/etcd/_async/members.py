@@ -56,7 +56,7 @@ class AsyncMembers:
         context = (
             tls.tls_context_of_files(address.tls, where=self.where) if address.is_secure else None
         )
-        self._channels = [
+        self._members = [
             MemberTransport(one, where=self.where, tls=context, clock=clock, lost=self._move_on)
             for one in address.endpoints
         ]
@@ -93,12 +93,12 @@ class AsyncMembers:
     ) -> A | GrpcError:
         """Return the reply of one particular member, numbered as in the address."""
         self._check_open()
-        data = await self._channels[number].ask(
+        data = await self._members[number].ask(
             request.path,
             request.body,
             token=await self._logged_in(deadline),
             deadline=deadline,
-            connect_by=self._share(deadline, len(self._channels)),
+            connect_by=self._share(deadline, len(self._members)),
         )
         return data if isinstance(data, GrpcError) else self._read(request, data)
 
@@ -116,7 +116,7 @@ class AsyncMembers:
         self, request: Request[A], token: bytes, deadline: float
     ) -> bytes | GrpcError:
         return await self._at_any_member(
-            lambda channel, connect_by: channel.ask(
+            lambda member, connect_by: member.ask(
                 request.path, request.body, token=token, deadline=deadline, connect_by=connect_by
             ),
             deadline,
@@ -127,11 +127,11 @@ class AsyncMembers:
     ) -> T:
         """Send a request to each member in turn, once each, until one can process it."""
         failures: list[LockError] = []
-        for left in range(len(self._channels), 0, -1):
+        for left in range(len(self._members), 0, -1):
             self._check_open()
-            channel = self._channels[self._at]
+            member = self._members[self._at]
             try:
-                answer = await ask(channel, self._share(deadline, left))
+                answer = await ask(member, self._share(deadline, left))
             except OutcomeUnknown:
                 raise
             except LockError as error:
@@ -142,12 +142,12 @@ class AsyncMembers:
                 # Move on here too, and not only where the connection was lost. A caller that waits
                 # for another caller's attempt to connect may run out of time before that attempt
                 # is given up.
-                self._move_on(channel)
+                self._move_on(member)
                 continue
             if not (isinstance(answer, GrpcError) and errors.is_out_of_service(answer)):
                 self._preference.has_answered = True
                 return answer
-            self._move_on(channel)
+            self._move_on(member)
             if left == 1:
                 return answer
         failure = errors.none_left(failures, has_answered=self._preference.has_answered)
@@ -165,27 +165,27 @@ class AsyncMembers:
 
     def hang_up(self) -> None:
         """Use another member from now on, because this one does not answer."""
-        channel = self._channels[self._at]
-        self._move_on(channel)
-        channel.leave()
-        self._leave_streams(channel)
+        member = self._members[self._at]
+        self._move_on(member)
+        member.leave()
+        self._leave_streams(member)
 
     def pass_by(self) -> None:
         """Use another member from now on; this one may still answer its pending requests."""
-        self._move_on(self._channels[self._at])
+        self._move_on(self._members[self._at])
 
-    def _move_on(self, channel: MemberTransport) -> None:
+    def _move_on(self, member: MemberTransport) -> None:
         with self._state:
-            if self._channels[self._at] is channel:
-                self._at = self._preference.number = (self._at + 1) % len(self._channels)
-            is_left = self._channels[self._at] is not channel
+            if self._members[self._at] is member:
+                self._at = self._preference.number = (self._at + 1) % len(self._members)
+            is_left = self._members[self._at] is not member
         if is_left:
-            self._leave_streams(channel)
+            self._leave_streams(member)
 
-    def _leave_streams(self, channel: MemberTransport) -> None:
+    def _leave_streams(self, member: MemberTransport) -> None:
         # A member that does not answer sends no events either, and may never end its streams.
         with self._state:
-            streams = [stream for stream, at in self._streams.items() if at is channel]
+            streams = [stream for stream, at in self._streams.items() if at is member]
         for stream in streams:
             stream.leave()
 
@@ -227,13 +227,13 @@ class AsyncMembers:
         """
         token = await self._logged_in(deadline)
 
-        async def begin(channel: MemberTransport, connect_by: float) -> WatchStream:
-            stream = await channel.watch(
+        async def begin(member: MemberTransport, connect_by: float) -> WatchStream:
+            stream = await member.watch(
                 requests.WATCH_METHOD, hear, token=token, connect_by=connect_by
             )
             with self._state:
-                self._streams[stream] = channel
-            if self._is_closed or self._channels[self._at] is not channel:
+                self._streams[stream] = member
+            if self._is_closed or self._members[self._at] is not member:
                 # The client moved on to another member before the stream was listed.
                 stream.leave()
             return stream
@@ -243,23 +243,23 @@ class AsyncMembers:
     def stream_ended(self, stream: WatchStream) -> None:
         """Record that a stream has ended; its end may show that its member is out of service."""
         with self._state:
-            channel = self._streams.pop(stream, None)
+            member = self._streams.pop(stream, None)
         end = stream.end
-        if channel is not None and isinstance(end, GrpcError) and errors.is_out_of_service(end):
-            self._move_on(channel)
+        if member is not None and isinstance(end, GrpcError) and errors.is_out_of_service(end):
+            self._move_on(member)
 
     # -- closing -----------------------------------------------------------------------
 
     async def close(self) -> None:
         """Close every connection, and prevent new ones."""
         self._is_closed = True
-        await runtime.run_all_steps(self._logging_in.end, *(one.close for one in self._channels))
+        await runtime.run_all_steps(self._logging_in.end, *(one.close for one in self._members))
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections, without sending anything."""
         self._state, self._streams = runtime.StateLock(), WeakKeyDictionary()
         self._logging_in.after_fork_in_child()
-        for one in self._channels:
+        for one in self._members:
             one.after_fork_in_child()
 
 
