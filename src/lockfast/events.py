@@ -103,7 +103,7 @@ class Renewed(Event):
 
 @dataclass(frozen=True, slots=True)
 class AtRisk(Event):
-    """A renewal was not answered; the lease is trusted for `remaining` seconds more."""
+    """A renewal is overdue or unanswered; the lease is trusted for `remaining` seconds more."""
 
     remaining: float
 

@@ -171,7 +171,7 @@ class Holder:
     """One admitted claim, as the store sees it.
 
     The claim has held the name for `age` seconds. `hold` is the id by which a sequencer recognises
-    the hold (see `core.lease_text.hold_of`); only an inspection sets it.
+    the hold (see `lease.sequencer`); only an inspection sets it.
     """
 
     owner: Owner
