@@ -234,6 +234,7 @@ class MysqlStatements:
             return text.format(door=tables.door, place=tables.place)
 
         self._namespace = namespace
+        self._key_prefix = storage_key(namespace, "")
         self._take, self._take_new, self._release = map(said, (_TAKE, _TAKE_NEW, _RELEASE))
         self._confirm, self._look = said(_CONFIRM), said(_LOOK)
         self._make, self._lock_empty = said(_MAKE), said(_LOCK_EMPTY)
@@ -287,7 +288,7 @@ class MysqlStatements:
         return Query(self._lock_empty, (keys,))
 
     def _key(self, claim: Claim) -> bytes:
-        return storage_key(self._namespace, claim.name)
+        return self._key_prefix + claim.name.encode()
 
 
 def _values(claim: Claim) -> tuple[object, ...]:

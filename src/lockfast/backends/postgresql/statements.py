@@ -179,6 +179,7 @@ class PostgresqlStatements:
 
     def __init__(self, tables: PostgresqlTables, *, namespace: str) -> None:
         self._namespace = namespace
+        self._key_prefix = storage_key(namespace, "")
         self._take, self._take_new, self._release, self._together, self._confirm = (
             one.format(door=tables.door, place=tables.place)
             for one in (_TAKE, _TAKE_NEW, _RELEASE, _TOGETHER, _CONFIRM)
@@ -237,7 +238,7 @@ class PostgresqlStatements:
         )
 
     def _key(self, claim: Claim) -> bytes:
-        return storage_key(self._namespace, claim.name)
+        return self._key_prefix + claim.name.encode()
 
 
 # Removes idle names from the tables.
@@ -267,7 +268,7 @@ SELECT (SELECT count(*) FROM seen), (SELECT key FROM seen ORDER BY key DESC LIMI
     (SELECT count(*) FROM swept), EXISTS (SELECT FROM seen WHERE is_left AND crowd > 0)
 """
 
-# Claims that died in line, and tombstones, leave rows beside the record. Those rows are read once
+# Claims that died in line, and tombstones, leave rows besides the record. Those rows are read once
 # the name is locked, in a separate statement, because the statement that locks sees them as they
 # were before.
 _LOCK_IDLE = """

@@ -1,10 +1,8 @@
-"""Operations on several names at once, and the names that are known to have a row."""
+"""Operations on several names at once."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import replace
 from enum import IntEnum
 from json.encoder import encode_basestring_ascii as _quoted
 from operator import itemgetter
@@ -86,47 +84,6 @@ def _recorded(what: OperationKind, claim: Claim, key: str) -> str:
         if claim.party is not None:
             record += f',"party":{_quoted(claim.party)}'
     return record + "}"
-
-
-# Names that are known to have a row, so that taking one needs no upsert.
-
-KNOWN_NAMES_MAX = 4096
-"""Maximum number of remembered names, so that a lock per order id does not fill the memory."""
-
-
-class KnownNames:
-    """The names that this client has used.
-
-    If a known name was reaped since, taking it is refused as if it were held. The claim then goes
-    through the door, which creates the row again.
-    """
-
-    def __init__(self) -> None:
-        self._names: set[str] = set()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._names
-
-    def add(self, name: str) -> None:
-        """Record that the name has a row."""
-        if len(self._names) >= KNOWN_NAMES_MAX:
-            self._names = set()
-        self._names.add(name)
-
-
-# The stored form of an explicit owner. The owner may be any text, and no column type holds every
-# text, so a hash is stored.
-
-
-def owner_key(party: str) -> str:
-    """Return the explicit owner as 32 hex digits; its text may have NULs and lone surrogates."""
-    data = party.encode(errors="surrogatepass")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def as_stored(claim: Claim) -> Claim:
-    """Return the claim as it goes into a row."""
-    return claim if claim.party is None else replace(claim, party=owner_key(claim.party))
 
 
 # Acquires several names at once, all of them if every door is empty, and otherwise none.

@@ -96,7 +96,8 @@ class PollSchedule:
 
     def __init__(self, *, rings: bool = True) -> None:
         self.rings = rings
-        self._lines: dict[str, NameWaiters] = {}
+        self.by_name: dict[str, NameWaiters] = {}
+        """The lines by name; a name at which no claim of ours waits has none."""
         self._names: dict[str, str] = {}
         self._sharing: set[str] = set()
 
@@ -115,26 +116,22 @@ class PollSchedule:
         """Whether any claim waits."""
         return bool(self._names)
 
-    def is_waiting_at(self, name: str) -> bool:
-        """Whether any of our claims is in the line of this name."""
-        return name in self._lines
-
     def __contains__(self, claim_id: object) -> bool:
         return claim_id in self._names
 
     def is_first(self, claim: Claim) -> bool:
         """Whether none of our claims is ahead of it at its name."""
-        line = self._lines.get(claim.name)
+        line = self.by_name.get(claim.name)
         return line is None or line.first == claim.id
 
     def arrival_of(self, claim: Claim) -> int | None:
         """Return the arrival of the claim, None if it does not wait."""
-        line = self._lines.get(claim.name)
+        line = self.by_name.get(claim.name)
         return None if line is None else line.claims.get(claim.id)
 
     def stands(self, claim: Claim, arrived: int, result: ProbeResult, *, now: float) -> None:
         """Record that the claim waits; `result` comes from the answer that put it in line."""
-        line = self._lines.setdefault(claim.name, NameWaiters(claim.name))
+        line = self.by_name.setdefault(claim.name, NameWaiters(claim.name))
         if line.claims.get(claim.id) != arrived:
             is_last = claim.id not in line.claims and arrived > line.last
             line.claims[claim.id] = arrived
@@ -152,11 +149,11 @@ class PollSchedule:
         self._sharing.discard(claim_id)
         if name is None:
             return
-        line = self._lines[name]
+        line = self.by_name[name]
         was_first = line.first == claim_id
         del line.claims[claim_id]
         if not line.claims:
-            del self._lines[name]
+            del self.by_name[name]
         elif was_first:
             line.probe_at = min(
                 line.probe_at,
@@ -167,12 +164,12 @@ class PollSchedule:
 
     def behind(self, claim: Claim) -> list[str]:
         """Return our other claims at the claim's name."""
-        line = self._lines.get(claim.name)
+        line = self.by_name.get(claim.name)
         return [] if line is None else [one for one in line.claims if one != claim.id]
 
     def make_all_due(self, *, now: float) -> None:
         """Make every line due now, because a notification may have been lost."""
-        for line in self._lines.values():
+        for line in self.by_name.values():
             line.probe_at = min(line.probe_at, now)
 
     def watch(self, claim_id: str, *, now: float) -> None:
@@ -182,22 +179,22 @@ class PollSchedule:
         and go.
         """
         name = self._names.get(claim_id)
-        if name is not None and self._lines[name].first == claim_id:
-            line = self._lines[name]
+        if name is not None and self.by_name[name].first == claim_id:
+            line = self.by_name[name]
             line.probe_at = line.watch_at = now + ADMISSION_WINDOW_SECONDS + POLL_MIN_SECONDS
 
     def due_at(self) -> float:
         """Return when the next probe is due."""
-        return min((one.probe_at for one in self._lines.values()), default=FOREVER)
+        return min((one.probe_at for one in self.by_name.values()), default=FOREVER)
 
     def take_due(self, now: float, *, most: int) -> list[Probe]:
         """Return the probes that are due, at most `most`, and reschedule each of them."""
         ahead = POLL_TOGETHER_SECONDS if self.rings else 0.0
-        due = [one for one in self._lines.values() if one.probe_at <= now + ahead]
+        due = [one for one in self.by_name.values() if one.probe_at <= now + ahead]
         if not self.rings and any(not one.is_head for one in due):
             # Probe all of these lines together, so that there is one probe per interval however
             # many names there are.
-            due += [one for one in self._lines.values() if not one.is_head and one.probe_at > now]
+            due += [one for one in self.by_name.values() if not one.is_head and one.probe_at > now]
         del due[most:]
         for line in due:
             if line.watch_at <= now:
@@ -207,7 +204,7 @@ class PollSchedule:
 
     def learn(self, probe: Probe, result: ProbeResult | None, *, now: float) -> Sequence[str]:
         """Apply a probe result (None: no such name); return the claims that should ask again."""
-        line = self._lines.get(probe.name)
+        line = self.by_name.get(probe.name)
         if line is None or line.claims.get(probe.claim_id) != probe.arrived:
             return ()
         if result is None:

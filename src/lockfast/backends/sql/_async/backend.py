@@ -5,13 +5,19 @@ An uncontended request takes one statement, and any other request one short tran
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from lockfast.backends._async.backend import AsyncBackend
 from lockfast.backends.sql._async.borrowed import AsyncBorrower
-from lockfast.backends.sql._async.group_commit import AsyncGroupCommit, AsyncNameQueues
+from lockfast.backends.sql._async.group_commit import (
+    AsyncGroupCommit,
+    AsyncNameQueues,
+    KnownNames,
+)
 from lockfast.backends.sql._async.maintenance import (
     AsyncIdleReaper,
     AsyncNameReaper,
@@ -27,7 +33,7 @@ from lockfast.backends.sql._async.sources import (
 )
 from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT, AsyncSqlTransport
 from lockfast.backends.sql._async.waiting import AsyncSqlInbox
-from lockfast.backends.sql.batch import AcquireAll, KnownNames, as_stored, owner_key
+from lockfast.backends.sql.batch import AcquireAll
 from lockfast.backends.sql.door_rows import Arrival, Arrived, Outcome, Withdrawal
 from lockfast.backends.sql.foreign_clients import is_engine, is_pool
 from lockfast.backends.sql.steps import side_by_side
@@ -124,14 +130,15 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         await self._be_ready(deadline)
-        kept = as_stored(claim)
+        kept = _as_stored(claim)
         turn = Turn(self._wire.request_timeout)
-        arrived = self._inbox.lines.arrival_of(claim)
+        waiters = self._inbox.lines.by_name.get(claim.name)
+        arrived = None if waiters is None else waiters.claims.get(claim.id)
         if arrived is not None:
             answer = await self._ask_again(claim, arrived, deadline, turn)
             if answer is not None:
                 return answer
-        elif not (self._inbox.lines.is_waiting_at(claim.name) or claim.name in self._taking):
+        elif waiters is None and claim.name not in self._taking:
             self._taking[claim.name] = turn
             is_known = claim.name in self._known
             token = await self._together.take(kept, deadline=deadline, is_known=is_known, turn=turn)
@@ -153,7 +160,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
     ) -> Grant | Held | None:
         """Return the answer to a claim in line; None if it has to go through the door."""
         if not self._inbox.was_woken(claim.id):
-            return await self._still_waiting(as_stored(claim), arrived, deadline)
+            return await self._still_waiting(_as_stored(claim), arrived, deadline)
         confirm = self._statements.confirm(claim, arrived)
         rows = await self._wire.ask(confirm, deadline=deadline, turn=turn)
         token = self._statements.token_in(rows)
@@ -166,7 +173,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
         await self._be_ready(deadline)
-        kept = [as_stored(one) for one in claims]
+        kept = [_as_stored(one) for one in claims]
         tokens = await self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
         if tokens is None:
             return None
@@ -179,7 +186,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         await self._be_ready(deadline)
-        claim = as_stored(grant.claim)
+        claim = _as_stored(grant.claim)
         return await self._transact(lambda: self._verbs.hand_over(claim), deadline)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -187,7 +194,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         claim = grant.claim
         self._name_reaper.count()
         # A release has to go through the door in any case if other claims of ours are in line.
-        is_alone = not (tombstone or self._inbox.lines.is_waiting_at(claim.name))
+        is_alone = not (tombstone or claim.name in self._inbox.lines.by_name)
         if is_alone and await self._together.give_back(claim, deadline=deadline):
             return True
         return await self._transact(
@@ -199,7 +206,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         arrived = self._inbox.lines.arrival_of(claim)
         try:
             await self._doors.go(
-                Withdrawal(as_stored(claim), arrived, tombstone), deadline=deadline
+                Withdrawal(_as_stored(claim), arrived, tombstone), deadline=deadline
             )
         finally:
             # Do not forget the claim earlier, because a wakeup may arrive up to this point, and its
@@ -237,7 +244,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         await self._be_ready(deadline)
-        party = None if owner is None else owner_key(owner)
+        party = None if owner is None else _owner_key(owner)
         return await self._transact(
             lambda: self._verbs.break_(name, token=token, party=party), deadline
         )
@@ -288,7 +295,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         The statement renews claims that are in their name's own row; all others go through their
         doors.
         """
-        claims = [as_stored(grant.claim) for grant in grants]
+        claims = [_as_stored(grant.claim) for grant in grants]
         is_renewed = await self._together.renew(claims, deadline=deadline)
         left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
         if not left:
@@ -426,3 +433,18 @@ def _source_of(client: Any) -> AsyncSource:  # noqa: ANN401 - any library
     if is_engine(client):
         return AsyncEngineSource(client)
     return AsyncPoolSource(client) if is_pool(client) else AsyncConnectionSource(client)
+
+
+# The stored form of an explicit owner. The owner may be any text, and no column type holds every
+# text, so a hash is stored.
+
+
+def _owner_key(party: str) -> str:
+    """Return the explicit owner as 32 hex digits; its text may have NULs and lone surrogates."""
+    data = party.encode(errors="surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _as_stored(claim: Claim) -> Claim:
+    """Return the claim as it goes into a row."""
+    return claim if claim.party is None else replace(claim, party=_owner_key(claim.party))

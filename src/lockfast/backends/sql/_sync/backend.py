@@ -7,13 +7,19 @@ An uncontended request takes one statement, and any other request one short tran
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from lockfast.backends._sync.backend import Backend
 from lockfast.backends.sql._sync.borrowed import Borrower
-from lockfast.backends.sql._sync.group_commit import GroupCommit, NameQueues
+from lockfast.backends.sql._sync.group_commit import (
+    GroupCommit,
+    KnownNames,
+    NameQueues,
+)
 from lockfast.backends.sql._sync.maintenance import (
     IdleReaper,
     NameReaper,
@@ -29,7 +35,7 @@ from lockfast.backends.sql._sync.sources import (
 )
 from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT, SqlTransport
 from lockfast.backends.sql._sync.waiting import SqlInbox
-from lockfast.backends.sql.batch import AcquireAll, KnownNames, as_stored, owner_key
+from lockfast.backends.sql.batch import AcquireAll
 from lockfast.backends.sql.door_rows import Arrival, Arrived, Outcome, Withdrawal
 from lockfast.backends.sql.foreign_clients import is_engine, is_pool
 from lockfast.backends.sql.steps import side_by_side
@@ -126,14 +132,15 @@ class SqlBackend(Backend, Generic[W]):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         self._be_ready(deadline)
-        kept = as_stored(claim)
+        kept = _as_stored(claim)
         turn = Turn(self._wire.request_timeout)
-        arrived = self._inbox.lines.arrival_of(claim)
+        waiters = self._inbox.lines.by_name.get(claim.name)
+        arrived = None if waiters is None else waiters.claims.get(claim.id)
         if arrived is not None:
             answer = self._ask_again(claim, arrived, deadline, turn)
             if answer is not None:
                 return answer
-        elif not (self._inbox.lines.is_waiting_at(claim.name) or claim.name in self._taking):
+        elif waiters is None and claim.name not in self._taking:
             self._taking[claim.name] = turn
             is_known = claim.name in self._known
             token = self._together.take(kept, deadline=deadline, is_known=is_known, turn=turn)
@@ -155,7 +162,7 @@ class SqlBackend(Backend, Generic[W]):
     ) -> Grant | Held | None:
         """Return the answer to a claim in line; None if it has to go through the door."""
         if not self._inbox.was_woken(claim.id):
-            return self._still_waiting(as_stored(claim), arrived, deadline)
+            return self._still_waiting(_as_stored(claim), arrived, deadline)
         confirm = self._statements.confirm(claim, arrived)
         rows = self._wire.ask(confirm, deadline=deadline, turn=turn)
         token = self._statements.token_in(rows)
@@ -168,7 +175,7 @@ class SqlBackend(Backend, Generic[W]):
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
         self._be_ready(deadline)
-        kept = [as_stored(one) for one in claims]
+        kept = [_as_stored(one) for one in claims]
         tokens = self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
         if tokens is None:
             return None
@@ -181,7 +188,7 @@ class SqlBackend(Backend, Generic[W]):
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         self._be_ready(deadline)
-        claim = as_stored(grant.claim)
+        claim = _as_stored(grant.claim)
         return self._transact(lambda: self._verbs.hand_over(claim), deadline)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -189,7 +196,7 @@ class SqlBackend(Backend, Generic[W]):
         claim = grant.claim
         self._name_reaper.count()
         # A release has to go through the door in any case if other claims of ours are in line.
-        is_alone = not (tombstone or self._inbox.lines.is_waiting_at(claim.name))
+        is_alone = not (tombstone or claim.name in self._inbox.lines.by_name)
         if is_alone and self._together.give_back(claim, deadline=deadline):
             return True
         return self._transact(lambda: self._verbs.release(claim, tombstone=tombstone), deadline)
@@ -198,7 +205,7 @@ class SqlBackend(Backend, Generic[W]):
         self._be_ready(deadline)
         arrived = self._inbox.lines.arrival_of(claim)
         try:
-            self._doors.go(Withdrawal(as_stored(claim), arrived, tombstone), deadline=deadline)
+            self._doors.go(Withdrawal(_as_stored(claim), arrived, tombstone), deadline=deadline)
         finally:
             # Do not forget the claim earlier, because a wakeup may arrive up to this point, and its
             # record would never be removed.
@@ -235,7 +242,7 @@ class SqlBackend(Backend, Generic[W]):
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         self._be_ready(deadline)
-        party = None if owner is None else owner_key(owner)
+        party = None if owner is None else _owner_key(owner)
         return self._transact(lambda: self._verbs.break_(name, token=token, party=party), deadline)
 
     def schema(self) -> Schema:
@@ -284,7 +291,7 @@ class SqlBackend(Backend, Generic[W]):
         The statement renews claims that are in their name's own row; all others go through their
         doors.
         """
-        claims = [as_stored(grant.claim) for grant in grants]
+        claims = [_as_stored(grant.claim) for grant in grants]
         is_renewed = self._together.renew(claims, deadline=deadline)
         left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
         if not left:
@@ -422,3 +429,18 @@ def _source_of(client: Any) -> Source:  # noqa: ANN401 - any library
     if is_engine(client):
         return EngineSource(client)
     return PoolSource(client) if is_pool(client) else ConnectionSource(client)
+
+
+# The stored form of an explicit owner. The owner may be any text, and no column type holds every
+# text, so a hash is stored.
+
+
+def _owner_key(party: str) -> str:
+    """Return the explicit owner as 32 hex digits; its text may have NULs and lone surrogates."""
+    data = party.encode(errors="surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _as_stored(claim: Claim) -> Claim:
+    """Return the claim as it goes into a row."""
+    return claim if claim.party is None else replace(claim, party=_owner_key(claim.party))

@@ -123,6 +123,32 @@ class GroupCommit(BatchQueue[Operation, int | None]):
         return self._statements.done(operations, answers)
 
 
+# Names that are known to have a row, so that taking one needs no upsert.
+
+KNOWN_NAMES_MAX = 4096
+"""Maximum number of remembered names, so that a lock per order id does not fill the memory."""
+
+
+class KnownNames:
+    """The names that this client has used.
+
+    If a known name was reaped since, taking it is refused as if it were held. The claim then goes
+    through the door, which creates the row again.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def add(self, name: str) -> None:
+        """Record that the name has a row."""
+        if len(self._names) >= KNOWN_NAMES_MAX:
+            self._names = set()
+        self._names.add(name)
+
+
 # Claims of one client that come to one door at the same time go through it together.
 #
 # Going through a door locks its name until the commit. Claims that went one by one would take one

@@ -191,7 +191,10 @@ class IdleReaper:
 
     def begin(self) -> None:
         """Start the background run, unless it is running already."""
-        self._background.is_running()
+        # Every request passes here, and nearly always finds the run alive.
+        run = self._background.current
+        if run is None or run.task is None or not run.task.is_alive():
+            self._background.is_running()
 
     def stop(self) -> None:
         """Stop the background run."""

@@ -46,42 +46,43 @@ class AsyncBackground:
         self._name = name
         self._clock = clock
         self._state = runtime.StateLock()
-        self._run: AsyncBackgroundRun | None = None
+        self.current: AsyncBackgroundRun | None = None
+        """The run on which callers rely, None if there is none."""
         self._runs: set[AsyncBackgroundRun] = set()
 
     def is_running(self) -> bool:
         """Start the job unless it runs already; false if it cannot be started."""
-        run = self._run
+        run = self.current
         if run is not None and run.is_alive():
             return True
         with self._state:
-            if self._run is not None and self._run.is_alive():
+            if self.current is not None and self.current.is_alive():
                 return True
-            run = self._run = AsyncBackgroundRun()
+            run = self.current = AsyncBackgroundRun()
             self._runs.add(run)
             try:
                 run.task = runtime.spawn(partial(self._keep_on, run), name=self._name)
             except RuntimeError as error:
                 _log.warning("no thread for %s: %s", self._name, error)
-                self._run = None
+                self.current = None
                 self._runs.discard(run)
                 return False
         return True
 
     def is_wanted(self, run: AsyncBackgroundRun) -> bool:
         """Whether this run should continue."""
-        return self._run is run and not run.stopping.is_set()
+        return self.current is run and not run.stopping.is_set()
 
     def kick(self) -> None:
         """Set the `kicked` event of the current run, which interrupts its wait."""
-        if (run := self._run) is not None:
+        if (run := self.current) is not None:
             run.kicked.set()
 
     def leave(self, run: AsyncBackgroundRun) -> None:
         """Let no caller rely on this run any more, because it is about to end."""
         with self._state:
-            if self._run is run:
-                self._run = None
+            if self.current is run:
+                self.current = None
 
     async def _keep_on(self, run: AsyncBackgroundRun) -> None:
         run.has_begun = True
@@ -107,7 +108,7 @@ class AsyncBackground:
         If an interrupt strikes this call, the runs still end, and a repeated call waits for them
         again.
         """
-        self._run = None  # every run sees this, whatever happens below
+        self.current = None  # every run sees this, whatever happens below
         with self._state:
             runs = list(self._runs)
         for one in runs:
@@ -125,7 +126,7 @@ class AsyncBackground:
         """Start empty, because the parent's runs do not exist in the child."""
         fork.abandon(self._runs)  # a task that ends here would be reported as if it were ours
         self._state = runtime.StateLock()
-        self._run, self._runs = None, set()
+        self.current, self._runs = None, set()
 
 
 _log = logging.getLogger("lockfast")
