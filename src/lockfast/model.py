@@ -1,7 +1,7 @@
 """The values that pass between the layers; none of them has side effects.
 
 Each name has a door of a certain capacity and a line of claims, in order of arrival. A claim is
-answered by a grant or a held; a lease (in the client) is built on a grant. Claim, Grant and Held
+answered by a Grant or a Held; a lease (in the client) is built on a Grant. Claim, Grant and Held
 are never changed after creation, but they are created at every acquire, and a frozen dataclass
 takes Python six times as long to create. So only type checkers treat these three as frozen.
 """
@@ -122,7 +122,7 @@ class Claim:
 
     @property
     def exclusive(self) -> bool:
-        """Whether this claim leaves no capacity for another one beside it."""
+        """Whether this claim leaves no capacity for any other claim."""
         return self.weight >= self.capacity
 
 

@@ -119,8 +119,8 @@ class RunFinding:
     """The finding as a sentence."""
     clients: tuple[str, ...] = ()
     is_documented: bool = False
-    """Whether the finding lies beyond the store's guarantee; it is then counted, but is no fault of
-    the lock."""
+    """Whether the finding lies beyond the store's guarantee; it is then counted, but is not the
+    fault of the lock."""
     example: tuple[HistoryEvent, ...] = ()
     """The fewest events that show the finding."""
 

@@ -103,7 +103,7 @@ def _all_stand_still(pids: set[int]) -> bool:
 
 
 def _stands_still(pid: int) -> bool:
-    """Whether no thread of the process runs; True also if it has exited."""
+    """Whether no thread of the process runs; also True if it has exited."""
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             state = (task / "stat").read_text().rpartition(")")[2].split()[0]

@@ -102,7 +102,7 @@ def without_client(grant: Grant) -> Grant:
 
 # The text with which others can ask whether a lease is still the current one.
 #
-# Chubby calls such a text a sequencer. It contains the name, mode and token of a lock. It is no
+# Chubby calls such a text a sequencer. It contains the name, mode and token of a lock. It is not a
 # secret and grants no rights, because it contains no claim id, unlike the text of a detached lease.
 #
 # Tokens are comparable only within one name of one store, because another namespace, table or

@@ -36,8 +36,8 @@ def may_ignore_node(*, of_nodes: int, agreeing: int, nodes: int) -> bool:
 
     Clients that use the node's terms need a majority of `of_nodes` nodes, and we need a majority of
     ours. Only a node that agrees with us is known not to count for those clients. Every other node
-    may count for them, including nodes that we do not name. So their majority must not fit beside
-    the nodes that agree with us.
+    may count for them, including nodes that we do not name. So the nodes that do not agree with us
+    must be too few for such a majority.
     """
     return max(nodes, of_nodes) - agreeing < majority(of_nodes)
 
@@ -87,8 +87,8 @@ class Verdict(enum.Enum):
 def verdict(votes: Sequence[NodeVote], *, is_time_up: bool = False) -> Verdict:
     """Return the result so far.
 
-    An overdue node is waited for only if the others are no majority without it, because a hung node
-    must not delay every refusal. When the time is up, no node is waited for.
+    An overdue node is waited for only if the others are not a majority without it, because a hung
+    node must not delay every refusal. When the time is up, no node is waited for.
     """
     needed = majority(len(votes))
     granted = votes.count(NodeVote.GRANTED)

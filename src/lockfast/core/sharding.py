@@ -99,7 +99,8 @@ class Outlook:
 # has it from a database, both must use the same lock.
 
 KEY_INT_LIMIT = 2**512
-"""Limit for an int key. A larger int is no sensible key, and converting it to digits takes long."""
+"""Limit for an int key. A larger int is not a sensible key, and converting it to digits takes a
+long time."""
 
 
 def stripe_name(name: str, key: object, *, stripes: int) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # The databases, as far as their SQL differs in how a name is quoted and how a row is locked.
 #
-# The caller's arguments get into a statement only as a quoted name, or as a value beside the text.
+# The caller's arguments get into a statement only as quoted names, or as parameters.
 
 Table: TypeAlias = str | Sequence[str]
 """A table's name, or a tuple of its schema (or database) and its name."""
@@ -67,8 +67,8 @@ class DatabaseDialect:
         return ".".join(map(self.quoted, parts))
 
 
-# SQLite treats a name in double quotes that is no column as a string, so that a missing column
-# would be compared and not refused. A name in backticks can only be a name.
+# SQLite treats a name in double quotes that is not a column as a string, so that a missing column
+# would be compared as text instead of refused. A name in backticks can only be a name.
 SQLITE = DatabaseDialect(name="SQLite", quote="`", longest=None, for_update="")
 POSTGRESQL = DatabaseDialect(name="PostgreSQL", quote='"', longest=63, for_update=" FOR UPDATE")
 MYSQL = DatabaseDialect(name="MySQL", quote="`", longest=256, for_update=" FOR UPDATE")
@@ -158,7 +158,7 @@ def in_32_bits(number: float) -> float:
 def is_rounded(found: int, written: int) -> bool:
     """Whether `found` is `written` as rounded to 32 bits, or to fewer decimal digits.
 
-    Any other number may have been written by somebody else. MySQL shows a FLOAT with six digits.
+    Any other number may come from another writer. MySQL shows a FLOAT with six digits.
     """
     kept = int(in_32_bits(written))
     return found != written and any(

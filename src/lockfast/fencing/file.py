@@ -59,7 +59,7 @@ class FencedFile:
         if not isinstance(content, bytes | bytearray | memoryview):
             raise TypeError(f"content is bytes, not {type(content).__name__}")
         who = shown(lease)
-        # Everything that takes long comes before the mark is locked.
+        # Everything that takes a long time comes before the mark is locked.
         left = [] if self._is_swept else self._drafts()
         with self._draft(content) as draft, self._locked() as mark:
             self._raise(mark, who)

@@ -282,7 +282,7 @@ class PrometheusMetrics(Metrics):
         for one in series:
             for outcome, count in one.outcomes.items():
                 acquisitions.add_metric([*one.labels, outcome], count)
-            for reason in REASONS:  # export 0 too, or the first loss is no increase
+            for reason in REASONS:  # export 0 too, or the first loss does not show as an increase
                 lost.add_metric([*one.labels, reason], one.lost[reason])
             at_risk.add_metric(one.labels, one.at_risk)
         yield from (acquisitions, lost, at_risk)

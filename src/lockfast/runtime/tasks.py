@@ -137,7 +137,7 @@ T = TypeVar("T")
 
 @types.coroutine
 def shield(work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
-    """Finish the work even if the caller is cancelled meanwhile, then let it be cancelled.
+    """Finish the work even if the caller is cancelled; the cancellation takes effect afterwards.
 
     `asyncio.timeout` has no effect inside the work, because it is a cancellation too.
 

@@ -284,7 +284,7 @@ class Task:
     def is_alive(self) -> bool:
         """Whether the thread still runs; false in a forked child, which has no such thread."""
         # Do not ask the thread itself. An interrupt in the middle of `Thread.is_alive` makes Python
-        # believe, for good, that the thread has ended, and a second one would be started beside it.
+        # believe, for good, that the thread has ended, and a second one would be started as well.
         return not self.has_ended and self._process == os.getpid()
 
 

@@ -61,7 +61,7 @@ class DeferredCalls:
         self._deferred.clear()
 
 
-# Blocking calls, made one at a time, on a thread beside the loop or on the caller's own thread.
+# Blocking calls, made one at a time, on a thread next to the loop's or on the caller's own thread.
 #
 # Renewals and releases go first, because a lease must not expire behind the requests of waiting
 # claims, however many there are. Calls of one kind keep their order.
@@ -149,7 +149,7 @@ class ThreadWorker:
         """Do nothing, because there is no thread to end."""
 
     def after_fork_in_child(self) -> None:
-        """Take fresh mutexes, because threads that we lack may hold the inherited ones."""
+        """Take fresh mutexes, because threads of the parent may hold the inherited ones."""
         self._turn = WorkerTurn()
         self._line = threading.RLock()
 

@@ -236,7 +236,7 @@ class Claimable:
         """Refuse columns that do not store exact numbers, judging by the values read back.
 
         PostgreSQL's REAL has 32 bits, so a deadline in it is off by up to a minute, and two workers
-        get the same row. The claim was made after the clock read `since`.
+        could get the same row. The claim was made after the clock read `since`.
         """
         for found, until, now in written:
             if found != token:

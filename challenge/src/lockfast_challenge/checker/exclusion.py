@@ -148,7 +148,7 @@ def _token(hold: CertainHold) -> int:
     return -1 if hold.token is None else hold.token
 
 
-# Violations beyond a store's guarantee, which are counted but are no fault of the lock.
+# Violations beyond a store's guarantee, which are counted but are not the fault of the lock.
 
 LATE_REPLY_SECONDS = 0.25
 """How long after the end of a fault the reply to an earlier grant may still arrive, in seconds."""

@@ -214,7 +214,7 @@ def _end_of(hold: Sequence[HistoryOperation], recorded: Recorded) -> tuple[bool,
 # Whether a holder is warned in time: no lease may count as valid after its own deadline.
 #
 # The lease itself states the deadline. If a check that is requested later still succeeds, a holder
-# that was frozen, or whose renewals failed, may act beside the next holder.
+# that was frozen, or whose renewals failed, may act at the same time as the next holder.
 
 
 def warned_late(recorded: Recorded, done: Iterable[HistoryOperation]) -> list[RunFinding]:

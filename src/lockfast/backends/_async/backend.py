@@ -56,7 +56,7 @@ class AsyncBackend(Protocol):
     async def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
-        """Grant claims of different names in one atomic step, if nobody is at any of their doors.
+        """Grant claims of different names in one atomic step, if all their doors are empty.
 
         Returns None if one of the doors is not empty, or if the store cannot do this in one step.
         Then nothing was done, and the caller acquires the claims one by one.

@@ -42,7 +42,7 @@ class SharedCall(Generic[T]):
 
 
 class SharedWork(Generic[T]):
-    """Kept alive by the frames that do the work; once it is collected, nobody does the work."""
+    """Kept alive by the frames that do the work; once it is collected, the work has stopped."""
 
     def __init__(self, deadline: float) -> None:
         self.flight = SharedCall[T](deadline)

@@ -52,7 +52,7 @@ class WatchStream(Listener["EtcdConnection"]):
         try:
             link.flush(deadline=clock.now() + SEND_TIMEOUT_SECONDS)
         except BaseException:
-            # If no file descriptor is left, or on an interrupt, nobody else closes the self-pipes.
+            # If no file descriptor is left, or on an interrupt, nothing else closes the self-pipes.
             self._kicks.close()
             self._nudges.close()
             raise

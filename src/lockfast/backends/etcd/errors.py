@@ -43,7 +43,7 @@ class LeaseGone(BackendUnavailable):
 
 _FULL = "database space exceeded"
 
-# Errors that somebody has to fix, by the server's text. {where} is the cluster.
+# Errors that an operator has to fix, by the server's text. {where} is the cluster.
 _CONFIGURATION = {
     "user name is empty": "{where} asks for a user and a password; give them in the URL "
     "(etcd://user:password@host), or a certificate with the user's name",
@@ -58,7 +58,7 @@ _CONFIGURATION = {
     "too many operations in txn": "{where}: a transaction has more operations than the server "
     "takes; raise --max-txn-ops",
 }
-# Errors that pass without our help or after an operator acts. Nothing was done.
+# Errors that pass on their own, or once an operator acts. The request had no effect.
 _OUTAGE = {
     _FULL: "{where} is out of space and takes no new claims (NOSPACE); held "
     "leases are still renewed. Compact and defragment it, raise --quota-backend-bytes, then "

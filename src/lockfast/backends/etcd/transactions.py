@@ -77,7 +77,7 @@ def acquire(
     joins: bool,
     supersedes: bool = False,
 ) -> Request[Transacted]:
-    """Join the line, and hold at once if nobody is there; otherwise return the line.
+    """Join the line, and hold at once if it is empty; otherwise return the line.
 
     A claim that is already in line stays as it is, so a repeat changes only the generation. Without
     `joins`, a claim that cannot hold at once is not added and only gets the line.

@@ -25,7 +25,7 @@ def handshake(address: Address) -> Generator[bytes, meta.MetaReply, None]:
     """Check with a no-op that meta commands are known, and log in if the server requires it.
 
     The login must not come first, because it is a `set` of an item, and a server that requires no
-    password would store ours as an item that everybody can read.
+    password would store ours as an item that anyone can read.
     """
     answer = yield meta.NOOP
     if address.login is not None and errors.asks_for_login(answer):
@@ -107,7 +107,7 @@ class Versions:
         self._seen: dict[bytes, SeenItem] = {}
 
     def of(self, key: bytes) -> ItemRecord | None:
-        """Return the record of the item as far as it is known, or None."""
+        """Return the item's record if this connection knows it, otherwise None."""
         seen = self._seen.get(key)
         return None if seen is None else seen.record
 

@@ -50,7 +50,7 @@ class Codec(Protocol):
 
 
 class Leavable(Protocol):
-    """A transport, as far as `read` needs it."""
+    """The part of a transport that `read` needs."""
 
     where: str
 

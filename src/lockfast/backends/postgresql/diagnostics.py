@@ -401,7 +401,7 @@ WHERE application_name IS DISTINCT FROM 'pg_basebackup'
 
 CONNECTIONS_QUERY = "SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database"
 
-# Other users' queries are not visible to everybody, but the age of their snapshots is. Sessions of
+# Other users' queries are not visible to every user, but the age of their snapshots is. Sessions of
 # other databases do not hold back our tables. A transaction that has only begun to write counts
 # like a snapshot.
 OLDEST_SNAPSHOT_QUERY = """

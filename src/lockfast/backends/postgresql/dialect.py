@@ -1,4 +1,4 @@
-"""The statements of a door, which lock the name's row and then read the rows beside it.
+"""The statements of a door, which lock the name's row and then read its other rows.
 
 Locking and reading are separate statements, because each statement sees what was committed when it
 began, and the rows have to be read as they are once the name's row is ours. All rows have their
@@ -163,7 +163,7 @@ class PostgresqlDialect:
         return Query(self._same_owner, (key, json.dumps(sorted(parties))))
 
     def end_of_line(self, key: bytes) -> Query:
-        """Return the query for the last arrival and the number of rows beside the record."""
+        """Return the query for the last arrival and the number of rows besides the record."""
         return Query(self._end_of_line, (key,))
 
     def count_before(self, key: bytes, arrived: int) -> Query:

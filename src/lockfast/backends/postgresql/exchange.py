@@ -2,8 +2,7 @@
 
 Nothing here waits; each flavour waits for the socket in its own way and drives the exchange. This
 module uses `psycopg.pq`, the driver's own interface to libpq, because the driver's cursors have no
-deadline, and handle an interrupt by asking the server to cancel and waiting up to ten seconds for
-that.
+deadline, and on an interrupt they ask the server to cancel and wait up to ten seconds for that.
 """
 
 from __future__ import annotations

@@ -49,12 +49,12 @@ ENTRY_COLUMNS = {"key": "bytea", "arrived": "bigint", **CLAIM_COLUMNS}
 
 _CLEANED = {
     # A large table of names is vacuumed after thousands of changes, not only after a fifth of its
-    # rows have changed. It is vacuumed without delays, because it is small beside the other tables
-    # of the database.
+    # rows have changed. It is vacuumed without delays, because it is small compared with the other
+    # tables of the database.
     "autovacuum_vacuum_threshold": "1000",
     "autovacuum_vacuum_scale_factor": "0.02",
     "autovacuum_vacuum_cost_delay": "0",
-    # Otherwise vacuum would lock everybody out while it gives back the empty end of a table.
+    # Otherwise vacuum would lock everyone out while it truncates the empty end of a table.
     "vacuum_truncate": "off",
 }
 # Half of each page stays free, so that an updated row finds room on its own page. This does not

@@ -280,7 +280,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
     def _known(self, subscription: RedisSubscription) -> RedisSubscription:
         self._subscriptions[id(subscription)] = subscription
         if subscription.generation != self._idle.generation:
-            subscription.shut()  # its server was left before it was registered here
+            subscription.shut()  # `leave` was called before it was registered here
         return subscription
 
     def _confirmed(self, reply: Reply | Push) -> None:

@@ -129,8 +129,8 @@ def _seen(now: int, rest: Sequence[Any], *, last_token: int = 0) -> SeenHold:
 def holders(found: Iterable[SeenHold], *, unheard: int, nodes: int) -> dict[str, Holder]:
     """Return the possible holders by claim; nodes that did not reply may have granted any of them.
 
-    A claim that cannot have a majority even with those is left out, as it is just being acquired or
-    ended.
+    A claim that cannot have a majority even with those nodes is left out, because it is just being
+    acquired or ended.
     """
     by_claim: dict[str, list[SeenHold]] = {}
     for one in found:

@@ -180,9 +180,9 @@ class Round:
 class NodeReply:
     """Collects the replies of one node; a connection uses it as a future.
 
-    A request that must not be lost is kept for the node if no reply says that it was carried out,
-    even after the round has ended, because a release that nobody waits for any more would leave the
-    lock behind.
+    A request that must not be lost is kept for the node unless a reply says that it was carried
+    out, even after the round has ended. Otherwise a lost release that no caller waits for any more
+    would leave the lock behind.
     """
 
     __slots__ = ("_asked", "_matters_until", "_node", "_replies", "_round")

@@ -113,7 +113,7 @@ class UnreadableRecord(ConfigurationError):
 
 
 def ended(*, where: str) -> SessionEnded:
-    """Return the error for a request that met the session's end."""
+    """Return the error for a request that found the session ended."""
     return SessionEnded(f"{where}: the session ended; try again")
 
 

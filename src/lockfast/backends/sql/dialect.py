@@ -234,7 +234,7 @@ class Reaper:
 
 # The two tables of a server's store: how to recognise them as ours, and how they are defined.
 #
-# `door` has one row per name, which stays when everybody has left. It has the capacity, the last
+# `door` has one row per name, which stays when all claims have left. It has the capacity, the last
 # token, the number of rows in `place`, and the entry of the first claim to arrive at an empty door.
 # `place` has a row for every other entry.
 

@@ -1,4 +1,4 @@
-"""Other libraries' clients that lend connections, told apart without importing those libraries."""
+"""Other libraries' clients that lend connections, recognised without importing those libraries."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from lockfast.model import Claim, Finding, Holder, Inspection, Renewal
     from lockfast.runtime.clock import Clock
 
-# Names at which other claims were met, where the single statements of an uncontended lock would
-# fail.
+# Names at which we have found other claims, where the single statements of an uncontended lock
+# would fail.
 #
 # Each of those statements takes the file's only write lock, even to find that it can do nothing. So
 # a claim for a name in this set goes through the door at once. The set is only a guess, and a wrong
@@ -62,7 +62,7 @@ class CrowdedNames(set[str]):
     """One client's crowded names; a name is discarded once a claim turns out to be alone there."""
 
     def add(self, name: str) -> None:
-        """Remember that somebody else was at the name."""
+        """Remember that another claim was at the name."""
         if len(self) >= CROWDED_NAMES_MAX:
             self.clear()
         super().add(name)

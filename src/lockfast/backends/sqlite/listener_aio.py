@@ -48,9 +48,9 @@ class DoorbellListener:
         try:
             loop.add_reader(number, self._read)
         except NotImplementedError:
-            # On Windows the event loop cannot watch a socket, so a task receives from it. If
-            # somebody cancels that task, nothing receives wakeups until the next claim waits;
-            # claims that already wait check on their own meanwhile.
+            # On Windows the event loop cannot watch a socket, so a task receives from it. If that
+            # task is cancelled, nothing receives wakeups until the next claim waits; claims that
+            # already wait check on their own meanwhile.
             if self._receiving is None or self._receiving.done():
                 self._receiving = loop.create_task(self._receive(), name="lockfast-doorbell")
         else:

@@ -81,7 +81,7 @@ class DoorbellListener:
                 return
 
     def wake_to_check(self) -> None:
-        """Wake the reader if somebody else has set its event."""
+        """Wake the reader if another thread has set its event."""
         reader = self._reader
         if reader is not None and reader.event.is_set():
             self._bell.wake_reader()

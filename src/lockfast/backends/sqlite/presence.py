@@ -108,7 +108,7 @@ class Presence:
                     own.close()
 
     def announce_again(self) -> None:
-        """Announce our clients again if somebody has removed their files.
+        """Announce our clients again if their files were removed.
 
         The new files are locked before the old ones are closed, so this process never sees our
         clients as gone.

@@ -1,8 +1,8 @@
 """The table in the file: one row per claim, and a record in row 0.
 
-There is one table and one tree, so that a grant touches one page. Row 0 of a key stays when
-everybody has left, because it keeps the capacity and the last token. The first claim at an empty
-door is stored in that row itself, so that an uncontended lock is one row from end to end.
+There is one table and one tree, so that a grant touches one page. Row 0 of a key stays when all
+claims have left, because it keeps the capacity and the last token. The first claim at an empty door
+is stored in that row itself, so that an uncontended lock is one row from end to end.
 """
 
 from __future__ import annotations

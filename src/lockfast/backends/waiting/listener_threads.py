@@ -229,7 +229,7 @@ class SelfPipe:
         self._awake, self._kick = pair
         self._awake.setblocking(False)
         self._kick.setblocking(False)
-        # Poll objects are reused, so that not every wait has to set one up.
+        # Poll objects are reused instead of being set up for each wait.
         self._polls: dict[int | None, Callable[[float], list[tuple[int, int]]]] = {}
 
     def wait(self, link: Readable | None, seconds: float) -> tuple[bool, bool]:

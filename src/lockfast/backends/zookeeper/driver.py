@@ -1,4 +1,4 @@
-"""kazoo as our transport: one client per session, on one thread, and the errors that it met.
+"""kazoo as our transport: one client per session, on one thread, and the errors it encountered.
 
 We hand requests to kazoo (`requests.send`) and receive the replies on kazoo's own thread, without
 the hand-over to a second thread that completes its futures. So its handler needs no workers.
@@ -131,7 +131,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
                 if use_ssl:
                     connection = tls_context(tls).wrap_socket(connection, server_hostname=hostname)
             except BaseException:
-                # Whatever stops us, nobody else has a reference to this socket yet.
+                # Close the socket on any exception, because nothing else references it yet.
                 connection.close()
                 raise
         except OSError as error:

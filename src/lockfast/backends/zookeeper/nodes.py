@@ -115,7 +115,7 @@ class NameNode:
 
 
 class NameNodes:
-    """The nodes of names that this client has met, up to a limit; shared by its sessions."""
+    """The nodes of names that this client has used, up to a limit; shared by its sessions."""
 
     def __init__(self, address: Address) -> None:
         self.address = address

@@ -105,8 +105,8 @@ class AsyncShutdown:
     async def _step(self, act: Callable[[], Awaitable[None]]) -> None:
         """Run one step; the next ones run whatever it raises, as the `cleanup` module explains.
 
-        A refusal by the store is no failure of closing, because what we held there ends by its ttl.
-        A defect is raised after all steps.
+        A refusal by the store does not make closing fail, because what we held there ends by its
+        ttl. A defect is raised after all steps.
         """
         try:
             await act()

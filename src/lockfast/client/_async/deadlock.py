@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 # If an acquire would close a cycle of waits within one client, it fails at once.
 #
-# Only what is certain counts. A wait is no link of a cycle if it times out soon, can be or was
-# cancelled, or may be served by another shard. A lease is no link if it ends without a release, or
-# if somebody other than the waiter may release it. Nor is it a link if no caller has it because an
-# interrupt struck before it was returned or while it was released, since the background ends such a
-# lease. What other clients hold is not known here, so they are assumed to make progress.
+# Only what is certain counts. A wait is not a link in a cycle if it times out soon, can be or was
+# cancelled, or may be served by another shard. A lease is not a link if it ends without a release,
+# or if a thread or task other than the waiter may release it. Nor is it a link if no caller has it
+# because an interrupt struck before it was returned or while it was released, since the background
+# ends such a lease. What other clients hold is not known here, so they are assumed to make
+# progress.
 
 CYCLE_RECHECK_SECONDS = 1.0
-"""A wait that times out within this many seconds is no link of a cycle. Programs wait like that
+"""A wait that times out within this many seconds is not a link in a cycle. Programs wait like that
 when they hold one lock, ask for another, and start over if they do not get it."""
 
 
@@ -48,9 +49,9 @@ def refuse_cycle(
     if left < CYCLE_RECHECK_SECONDS or may_be_cancelled or attempt.looking is not None:
         return
     if attempt.claim.capacity == 1 and not client.holds.has_any():
-        # Nobody in this client holds anything, nor will this acquire while it waits, so it blocks
-        # nobody, now or later. Only where a name is shared can a claim block others by being ahead
-        # in line.
+        # Nothing is held in this client, nor will this acquire hold anything while it waits, so it
+        # blocks nobody, now or later. Only where a name is shared can a claim block others by being
+        # ahead in line.
         return
     with client.state:
         cycle = _closed_by(client, wait_at(place, of=attempt))

@@ -222,7 +222,7 @@ class AsyncHookQueue(Generic[T]):
 
 
 # The logger is looked up here and not per client, because an interrupt while `logging` looks up a
-# logger leaves the lock of `logging` held, and every other thread would wait for it for ever.
+# logger leaves that module's lock held, and every other thread would wait for it for ever.
 _log = logging.getLogger("lockfast")
 
 

@@ -183,7 +183,7 @@ class AsyncHold:
         self.next_look_at: float = min(due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
-        """Whether nobody is left who could release the hold.
+        """Whether no caller is left that could release the hold.
 
         The lock can release it even without a lease, but only for the thread or task that acquired
         it.
@@ -391,7 +391,7 @@ class AsyncHoldRegistry:
             self._by_name[name] = left
 
     def may_have(self, name: str) -> bool:
-        """Whether anybody here holds the name, or has lost a hold.
+        """Whether any thread or task here holds the name, or has lost a hold.
 
         This takes no lock, because the current thread or task has added its own holds itself,
         earlier.
@@ -399,11 +399,11 @@ class AsyncHoldRegistry:
         return name in self._by_name or self._has_lost
 
     def may_have_any(self, names: tuple[str, ...]) -> bool:
-        """Whether anybody here holds one of the names, or has lost a hold; takes no lock."""
+        """Whether any thread or task here holds one of the names, or lost a hold; takes no lock."""
         return self._has_lost or not self._by_name.keys().isdisjoint(names)
 
     def has_any(self) -> bool:
-        """Whether anybody here has a hold that is not lost; takes no lock, as above."""
+        """Whether any thread or task here has a hold that is not lost; takes no lock, as above."""
         return bool(self._by_name)
 
     def of(self, context: runtime.Context, name: str) -> AsyncHold | None:

@@ -185,7 +185,7 @@ class Hold:
         self.next_look_at: float = min(due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
-        """Whether nobody is left who could release the hold.
+        """Whether no caller is left that could release the hold.
 
         The lock can release it even without a lease, but only for the thread or task that acquired
         it.
@@ -393,7 +393,7 @@ class HoldRegistry:
             self._by_name[name] = left
 
     def may_have(self, name: str) -> bool:
-        """Whether anybody here holds the name, or has lost a hold.
+        """Whether any thread or task here holds the name, or has lost a hold.
 
         This takes no lock, because the current thread or task has added its own holds itself,
         earlier.
@@ -401,11 +401,11 @@ class HoldRegistry:
         return name in self._by_name or self._has_lost
 
     def may_have_any(self, names: tuple[str, ...]) -> bool:
-        """Whether anybody here holds one of the names, or has lost a hold; takes no lock."""
+        """Whether any thread or task here holds one of the names, or lost a hold; takes no lock."""
         return self._has_lost or not self._by_name.keys().isdisjoint(names)
 
     def has_any(self) -> bool:
-        """Whether anybody here has a hold that is not lost; takes no lock, as above."""
+        """Whether any thread or task here has a hold that is not lost; takes no lock, as above."""
         return bool(self._by_name)
 
     def of(self, context: runtime.Context, name: str) -> Hold | None:

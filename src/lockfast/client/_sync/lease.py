@@ -92,7 +92,7 @@ class Lease(NotPicklable):
 
         It contains the name, the mode, the token and the id of the hold. Any client of the store
         can check it with `locks.is_current(text)`, whatever address that client uses for the store.
-        The text is no secret, and stays the same as long as the lease lasts.
+        The text is not a secret, and stays the same as long as the lease lasts.
         """
         if not self._hold.client.backend.capabilities.sequencers:
             raise no_sequencers(self.name)
@@ -216,7 +216,7 @@ class Lease(NotPicklable):
         """End the lease here, and return a text with which `locks.adopt` takes it over, anywhere.
 
         Nothing renews the lease until it is adopted, which has to happen within its ttl. The ttl
-        starts again now. Whoever has the text has the lease.
+        starts again now. Anyone who has the text can take over the lease.
         """
         self.check()
         handle, hold, client = self._handle, self._hold, self._hold.client

@@ -250,8 +250,8 @@ class _ShardAcquisition:
                 shard = looking.moves_to
             except BaseException as error:
                 # A cancellation or an interrupt may strike while we leave the line. A lease that
-                # was taken on another shard must not stay held for as long as somebody keeps the
-                # error and its frames.
+                # was taken on another shard must not stay held for as long as the error and its
+                # frames are referenced.
                 if looking.lease is not None:
                     self._give_back(looking.lease, error)
                 raise

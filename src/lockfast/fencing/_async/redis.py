@@ -1,4 +1,4 @@
-"""Redis keys that refuse a late holder; the token is kept in a key beside them."""
+"""Redis keys that refuse a late holder; the token is kept in another key."""
 
 from __future__ import annotations
 

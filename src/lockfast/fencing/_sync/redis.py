@@ -1,6 +1,6 @@
 # Generated from src/lockfast/fencing/_async/redis.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Redis keys that refuse a late holder; the token is kept in a key beside them."""
+"""Redis keys that refuse a late holder; the token is kept in another key."""
 
 from __future__ import annotations
 

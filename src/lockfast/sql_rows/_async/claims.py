@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class AsyncClaimedRow(Row):
     """A row as a mapping from column names to values, with its lease, which is renewed.
 
-    Leaving its `with` block gives an unfinished row back, also after an exception. A row that is no
+    Leaving its `with` block gives an unfinished row back, even after an exception. A row that is no
     longer referenced can be claimed again when its ttl has run out.
     """
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class ClaimedRow(Row):
     """A row as a mapping from column names to values, with its lease, which is renewed.
 
-    Leaving its `with` block gives an unfinished row back, also after an exception. A row that is no
+    Leaving its `with` block gives an unfinished row back, even after an exception. A row that is no
     longer referenced can be claimed again when its ttl has run out.
     """
 

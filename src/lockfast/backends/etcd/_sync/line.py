@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 # A client that waits for an orphan removes it when the orphan's time is up on the client's own
 # clock. But clients that try only once never wait. So the first client that sees an orphan puts it
 # under a lease that nobody renews, and etcd itself removes it. That lease is granted after the
-# claim was seen to be gone, hence after any moment from which the holder can count its trust. A
-# former leader may revoke leases that its successor has renewed (etcd-io/etcd#15247), but a lease
+# claim was seen to be gone, and so after any renewal from which the holder can still count its ttl.
+# A former leader may revoke leases that its successor has renewed (etcd-io/etcd#15247), but a lease
 # that is never renewed ends at the same time under either leader.
 #
-# How a claim joins the line of its name, and holds the name in the same step if nobody is there.
+# How a claim joins the line of its name, and holds the name in the same step if the line is empty.
 #
 # The claim is a key under the session's lease, and its hold is a key under no lease. Both are put
 # by transactions that check the session's generation, so a copy that arrives late does nothing.

@@ -5,9 +5,9 @@
 It stays with a member for as long as that member answers, across all sessions of a client. When a
 connection to the member is lost, the next request goes to the next member.
 
-While connecting, any error of one member means "try the next", even an error that somebody has to
-fix, such as an untrusted certificate or a proxy that answers in HTTP/1.1. The error is raised when
-no member is left.
+While connecting, any error of one member means "try the next", even an error that an operator has
+to fix, such as an untrusted certificate or a proxy that answers in HTTP/1.1. The error is raised
+when no member is left.
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ class EtcdTransport:
     def _closed_for(self, one: SessionClaim, seconds: float, deadline: float) -> bool:
         claim_id = one.claim.id
         if claim_id in self._lines.unanswered:
-            # A request under way must not bring the claim back beside the hold.
+            # A request under way must not put the claim back next to its hold.
             asked = transactions.void_pending(self._requests.guard)
             self._requests.outdated(self._requests.ask(asked, deadline=deadline))
             self._lines.unanswered.pop(claim_id, None)

@@ -69,7 +69,7 @@ async def diagnosed(
         deadline=deadline,
     )
     greeting = wire.greeting
-    if greeting is None:  # pragma: no cover - a wire that was answered has been greeted
+    if greeting is None:  # pragma: no cover - a reply came, so there was a handshake
         raise BackendUnavailable(f"{wire.where}: it was not greeted")
     ahead = await _clock_ahead(wire, deadline)
     rights = await _rights(wire, tables, deadline)

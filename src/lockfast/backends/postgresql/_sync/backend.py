@@ -71,7 +71,7 @@ def diagnosed(
         deadline=deadline,
     )
     greeting = wire.greeting
-    if greeting is None:  # pragma: no cover - a wire that was answered has been greeted
+    if greeting is None:  # pragma: no cover - a reply came, so there was a handshake
         raise BackendUnavailable(f"{wire.where}: it was not greeted")
     ahead = _clock_ahead(wire, deadline)
     rights = _rights(wire, tables, deadline)

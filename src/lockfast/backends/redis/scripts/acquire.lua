@@ -3,11 +3,12 @@
 -- KEYS door ends line gone kin
 -- ARGV 1 claim  2 capacity  3 inbox, empty to join no line
 --      4 weight ttl delay hold party client owner, as in the record
--- → token | {0, capacity in use} if that is another one
+-- → token | {0, capacity in use} if it is not the requested one
 --   | {now, place or 0, epoch or 0, the last token granted to any claim, inside...}
 
--- The fast path of an uncontended lock: defining what the other paths need would cost as much
--- again. It does what enter_solo does, at a door that was used before and lasts long enough.
+-- The fast path of an uncontended lock. Defining the functions of the other paths would double its
+-- cost. This path does what enter_solo does, at a door that was used before and whose keys last
+-- long enough.
 do
   local door = redis.call('HMGET', KEYS[1], 'format', 'token', 'keep', 'used', 'arrivals', 'solo', '#' .. ARGV[1])
   local ttl, party = string.match(ARGV[4], '^%d+ (%d+) %d+ %d+ (%S+) ')
@@ -24,8 +25,8 @@ do
     end
   end
 
-  -- The fast path for joining a line: behind other claims that wait for the only one inside, if
-  -- both that one and this are plain, and no other claim of the same client waits there.
+  -- The fast path for joining a line in which others wait already. Only one claim may be inside,
+  -- that claim and this one must be plain, and no other claim of this client may be waiting there.
   local client = string.match(ARGV[4], '^1 %d+ %d+ %d+ %- (%S+) ')
   if client and ARGV[2] == '1' and ARGV[3] ~= '' and door[1] == '1' and door[4] == '1' and (door[5] or '0') ~= '0'
     and not door[6] and not door[7] then
@@ -48,7 +49,7 @@ do
           '@' .. client, came .. ' ' .. came .. ' 1 ' .. ARGV[3])
         return {now, ahead + 1, now, tonumber(door[2]), inside[2], record}
       end
-      redis.call('ZREM', KEYS[3], ARGV[1]) -- the others were evicted; see lose_line in door.lua
+      redis.call('ZREM', KEYS[3], ARGV[1]) -- the line was evicted; see lose_line in door.lua
     end
   end
 end
@@ -68,7 +69,7 @@ known = unfold(ARGV[1]) or known
 local asking = place_of(ARGV[1], 'W 0 0 ' .. ARGV[4])
 local ttl = asking.ttl
 if known and ARGV[3] ~= '' then
-  hear(asking.client, ARGV[3]) -- it was heard: not void for its silence
+  hear(asking.client, ARGV[3]) -- the client is alive, so its claims are not void for silence
 end
 settle()
 
@@ -83,8 +84,8 @@ if place and place.standing == 'W' then
 end
 
 if place and (place.standing == 'H' or place.standing == 'A') then
-  -- Set a new deadline in the same step: the client counts its trust from this request, so the
-  -- store must count from it too.
+  -- Set a new deadline in the same step, because the client counts its trust from this request, and
+  -- the store must count from it too.
   local was_evicted = call('ZADD', ENDS, int(now + ttl), place.id) == 1
   if not was_evicted then
     if place.standing == 'A' then
@@ -97,7 +98,7 @@ if place and (place.standing == 'H' or place.standing == 'A') then
     save()
     return place.token
   end
-  -- It is no longer counted, and another may have come in since.
+  -- This claim was evicted and is no longer counted, so another may have been let in since.
   call('ZREM', ENDS, place.id)
   erase(place)
   place = nil

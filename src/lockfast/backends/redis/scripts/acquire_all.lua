@@ -1,8 +1,8 @@
 #!lua
--- Grants several names to a client that wants all of them, if nobody is at any of their doors.
+-- Grants several names to a client that wants all of them, if all their doors are empty.
 -- KEYS door ends line gone kin, for each name
 -- ARGV 1 capacity  2... claim and details for each name, as in acquire
--- → the token of each, or 0: then nothing was done, and the client asks for them one by one
+-- → the token of each; or 0 if nothing was done, and the client has to ask for them one by one
 
 -- include opening.lua
 

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Ends holds on an operator's request, some at a time; each stays closed for its lock_delay.
 -- KEYS door ends line gone kin
--- ARGV 1 how many claims inside to pass over: they do not hold, or do not match
+-- ARGV 1 how many claims inside to skip, because they do not hold or do not match
 --      2 the token that the hold must have, or empty  3 its explicit owner, or empty
 -- → {now, where to continue or -1, deadlines and records of the broken holds...}
 
@@ -28,7 +28,7 @@ for i = 1, #some, 2 do
       finish(place, now + place.delay)
       bury(place, 'B')
     else
-      drop(place) -- no tombstone: its client may not have answered yet, and then asks again
+      drop(place) -- no tombstone, because its client may not have answered yet and will ask again
     end
   else
     skipped = skipped + 1

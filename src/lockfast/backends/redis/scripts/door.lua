@@ -1,14 +1,14 @@
 -- The steps that the verbs share. The rules are those of core/door.py, but nothing here walks the
--- line: at most STEPS claims end or move up in one call. `more` says that some are left; the next
--- request continues with them.
+-- whole line. At most STEPS claims end or move up in one call; `more` says that some are left for
+-- the next request.
 local WINDOW, TOMBSTONE = 2500000, 60000000 -- as in core/door.py
 local PATIENCE, OVERDUE = 7000000, 2500000 -- a client that is silent this long is dead, or in doubt
 local GLANCE = 60000000
 local STEPS, SHOWN = 16, 16
 local steps, more = STEPS, false
 
--- State of the open door. A Redis call costs more than all the rest, so a field that was read is
--- kept, and changed fields are written at the end, all together.
+-- State of the open door. A Redis call costs more than everything else, so each field is read only
+-- once, and all changed fields are written together at the end.
 local fields, changed, clients
 local dirty, made, was_left, is_lined, has_gone, before
 
@@ -38,8 +38,8 @@ end
 
 -- A record: standing since token weight ttl delay hold party client owner. Standings are H(olding),
 -- A(dmitted), C(losing), W(aiting), G(one), B(roken). For a waiting claim, `since` is the epoch of
--- its client: another epoch means that the claim is void. It has no token yet: `token` is its time
--- of arrival.
+-- its client; once the client has another epoch, the claim is void. It has no token yet, so `token`
+-- is its time of arrival.
 local RECORD = '^(%a) (%d+) (%d+) ((%d+) (%d+) (%d+) (%d+) (%S+) (%S+) .*)$'
 
 local function place_of(claim, text)
@@ -77,8 +77,8 @@ local function lose_line()
   lost, arrivals, is_lined, dirty = last_epoch, 0, false, true
 end
 
--- `arrivals` is positive only while claims wait. If claims left in this call, they may have been
--- the last; if none left and the line is missing, it was evicted.
+-- `arrivals` is positive only while claims wait. If the line is missing although no claim has left
+-- it in this call, it was evicted. Otherwise the last claim may have left it.
 local function somebody_waits()
   if arrivals > 0 and is_lined == nil then
     is_lined = call('EXISTS', LINE) == 1
@@ -142,7 +142,7 @@ local function save()
     end
   end
   save_fields()
-  -- A key that was created now has no expiry yet; the others have theirs.
+  -- Keys created in this call have no expiry yet; the others have theirs.
   for _, key in ipairs({DOOR, ENDS, LINE, GONE, KIN}) do
     if made[key] or keep ~= before[3] then
       call('PEXPIREAT', key, int(keep))
@@ -151,7 +151,7 @@ local function save()
 end
 
 -- Explicit owners, called `party`. Members of kin: party (32 digits), i(nside) with its weight or
--- w(aiting), claim. The claims of one explicit owner are one hold: they count once, and share a
+-- w(aiting), claim. The claims of one explicit owner are one hold, so they count once and share a
 -- token.
 
 local function kin_key(place)
@@ -169,8 +169,8 @@ local function heaviest(party)
     if call('ZSCORE', ENDS, claim) then
       return tonumber(string.sub(last, 34, 43)), claim
     end
-    -- The claim inside was evicted. With its weight, which is no longer counted, its owner would be
-    -- let in beside others.
+    -- The claim inside was evicted, so its weight is no longer counted. If kin still listed it, its
+    -- owner would be let in alongside others.
     call('ZREM', KIN, last)
   end
   return 0, nil
@@ -212,7 +212,7 @@ local function go_out(place)
   local counts_alone = place.party == '-' or place.standing == 'C'
   local weight = counts_alone and place.weight or heaviest(place.party)
   if call('ZREM', ENDS, place.id) == 0 then
-    return -- evicted: it is no longer counted, and another may have come in since
+    return -- evicted, so it is no longer counted, and another may have been let in since
   end
   if not counts_alone then
     call('ZREM', KIN, kin_key(place))
@@ -269,8 +269,8 @@ local function keep_client(client)
   dirty, client.is_changed, clients[client.name] = true, true, client
 end
 
--- Epochs only grow, even when the clock is set back: a different epoch shows a client that it lost
--- its places.
+-- Epochs only grow, even when the clock is set back, because a client learns from a different epoch
+-- that it lost its places.
 local function next_epoch()
   last_epoch = math.max(last_epoch + 1, now)
   return last_epoch
@@ -315,7 +315,7 @@ local function join(place, inbox)
   write(place)
 end
 
--- → the client, also if this was the last of its claims in the line
+-- → the client, even if this was the last of its claims in the line
 local function leave_line(place)
   local client = client_of(place.client)
   local was_there = call('ZREM', LINE, place.id) == 1
@@ -329,7 +329,7 @@ local function leave_line(place)
     keep_client(client)
   end
   if not was_kin then
-    -- Evicted: other claims of its owner may wait behind claims that wait for that owner.
+    -- kin was evicted, so other claims of this owner may be stuck behind claims that wait for it.
     lose_line()
   end
   return client
@@ -347,23 +347,24 @@ local function drop(place)
 end
 
 local function ring(client, message)
-  -- A hint: a user that may not publish must not fail in the middle of a verb.
+  -- The message is only a hint, so a user that may not publish must not fail in the middle of a
+  -- verb.
   redis.pcall('PUBLISH', string.match(DOOR, '^[^{]*') .. 'inbox:' .. client.inbox, message)
 end
 
--- From now on all claims of the client are void here. If it is alive, it is notified, now and in
--- the reply to its next heartbeat, and joins again.
+-- Voids all claims of the client here. If the client is alive, it is notified, now and in the reply
+-- to its next heartbeat, and joins again.
 local function dismiss(client)
   client.epoch = next_epoch()
   keep_client(client)
   ring(client, '*' .. DOOR)
 end
 
--- Its admission window ran out unanswered: the client is dead or frozen, and so are all its claims
--- here. One by one they would stall the line for a window each, so all of them are void. The same
--- goes for all clients together: a live client was heard while that window ran, because heartbeats
--- come more often. So a client silent since then is dead, and those that died with the first do not
--- cost another window each. A client that was only late is notified, and joins again.
+-- Handles an admission window that ran out unanswered. The client is dead or frozen, and each of
+-- its claims here would stall the line for another window, so all of them become void. Clients that
+-- died along with it must not cost a window each either. Heartbeats come more often than windows
+-- end, so a client that was not heard while the window ran counts as dead. A client that was only
+-- late is notified, and joins again.
 local function turn_away(place)
   put('doubt', int(math.max(tonumber(get('doubt') or 0), place.since)))
   local client = client_of(place.client)
@@ -381,17 +382,18 @@ local function is_void(place)
   return silent > PATIENCE or (silent >= OVERDUE and client.heard <= tonumber(get('doubt') or 0))
 end
 
--- The message names the token. A claim whose last reply had a smaller one was admitted after that
--- reply, so it holds for an admission window counted from its request.
+-- The message contains the token. If a claim's last reply had a smaller token, the claim was
+-- admitted after that reply, so it holds for an admission window counted from the request of that
+-- reply.
 local function admit(place)
   local client = leave_line(place)
   enter(place, 'A', now + WINDOW)
   ring(client, place.id .. ' ' .. int(place.token))
 end
 
--- The other claims of an explicit owner pass wherever they are in line: an owner that waits for
--- itself would wait for ever. Each claim that answers calls this again, so a long row passes in
--- turns.
+-- The other claims of an explicit owner pass wherever they are in line, because an owner that waits
+-- for itself would wait for ever. At most SHOWN pass at once; each of them calls this again when it
+-- answers.
 local function let_kin_pass(party)
   if party == '-' then
     return
@@ -401,14 +403,14 @@ local function let_kin_pass(party)
   for _, member in ipairs(members) do
     local place = find(string.sub(member, 34))
     if place and place.standing == 'W' and place.since <= lost then
-      drop(place) -- or it would take up room in `members` before claims still in line
+      drop(place) -- otherwise it would take up room in `members` ahead of claims still in line
     elseif place and limit > 0 and place.weight <= limit and not is_void(place) then
       admit(place)
     end
   end
 end
 
--- A hold is over; its weight stays closed until `closed`, under an id that no request has.
+-- Ends a hold; its weight stays closed until `closed`, under an id that no request has.
 local function finish(place, closed)
   local stays = closed <= now or party_stays(place)
   drop(place)
@@ -424,7 +426,7 @@ local function expire()
     local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')
     local ends = tonumber(first[2])
     if not ends then
-      -- Then nobody is inside, whatever the count says: the server may have evicted the key.
+      -- No claim is inside, whatever the count says, because the server may have evicted the key.
       dirty, used = dirty or used ~= 0, 0
       return
     end
@@ -437,8 +439,8 @@ local function expire()
       return
     end
     if ends > now then
-      -- Further off than it was ever set: the clock was set back. Count again from now, which is
-      -- later than its holder can still trust it.
+      -- If the deadline is further off than it can have been set, the clock was set back. Count
+      -- again from now; the holder stops trusting its hold before the new deadline.
       local longest = now + math.max(place.ttl, place.delay, place.hold)
       if ends > longest then
         call('ZADD', ENDS, int(longest), place.id)
@@ -477,8 +479,9 @@ local function forget_the_gone()
   end
 end
 
--- When the door is full, only claims of an explicit owner inside may pass, and void claims can go
--- later. With `thorough`, as many void claims as possible are dropped before there is room.
+-- When the door is full, only claims of an explicit owner inside may pass, and void claims can be
+-- dropped later. With `thorough`, as many void claims as possible are dropped even before there is
+-- room.
 local function move_up(thorough)
   while true do
     if used >= capacity and not thorough and call('EXISTS', KIN) == 0 then
@@ -511,8 +514,9 @@ local function move_up(thorough)
     if void then
       local client = client_of(place.client)
       if client and client.epoch == place.since then
-        -- Void for its silence. Without a notification, a claim that is alive would wait without a
-        -- place, for as long as another claim of its client keeps the same epoch here.
+        -- The claim is void because its client was silent. If the client is alive after all, it
+        -- must be notified. Otherwise it would wait without a place for as long as another claim of
+        -- its own keeps the same epoch here.
         dismiss(client)
       end
       drop(place)
@@ -546,8 +550,8 @@ local function unfold(claim)
   return id == claim and record or nil
 end
 
--- → the explicit owner's weight inside, from the records of some claims there: kin may have been
--- evicted, and the owner would wait for itself
+-- → the explicit owner's weight inside, from the records of some claims there, because kin may have
+-- been evicted, and then the owner would wait for itself
 local function recount(party)
   for _, claim in ipairs(call('ZRANGE', ENDS, 0, SHOWN - 1)) do
     local place = find(claim)

@@ -2,7 +2,7 @@
 -- Reports on a name, a page of the claims inside and of its line at a time; changes nothing.
 -- KEYS door ends line gone kin
 -- ARGV 1 the arrival after which the page of the line begins  2 the deadline from which the page
---      of the claims inside begins, -inf at first: a hold renewed between two pages only moves on
+--      of the claims inside begins, -inf at first; a renewed hold only moves to a later page
 -- → {now, capacity, token, inside (the number of items), deadline, claim and record of each claim
 --   inside..., then arrival and record of each waiting claim}
 

@@ -1,18 +1,19 @@
--- Reads a door: what every verb does first. The keys of a name are next to each other in KEYS:
+-- Reads a door, as every verb does first. The keys of a name are adjacent in KEYS:
 --   door  hash: format, capacity, token (the last granted), keep (when the keys expire, ms), used (the
 --         weight inside), arrivals (only while claims wait), gone (only while there are tombstones),
 --         doubt (a waiting client not heard since then is dead), epoch (the last given to a waiting
 --         client), lost (clients of this epoch or an earlier one have lost their places),
 --         #<claim>: its record, @<client>: the record of a waiting client,
---         solo: <claim> <deadline> <record> of a claim that came in while nobody else was here
+--         solo: <claim> <deadline> <record> of a claim that was granted at an empty door
 --   ends  zset: claims inside, by deadline       line  zset: waiting claims, by arrival
 --   gone  zset: tombstones, by deadline          kin   zset: the claims of explicit owners
--- Most locks are held by one claim and wanted by no other. Such a hold is the field solo and nothing
--- more; a verb that finds it in the way unfolds it first, into what door.lua works on.
+-- Most locks are held by one claim and requested by no other. Such a hold is stored in the field
+-- solo alone. A verb that cannot work with that form first unfolds it into the keys and fields that
+-- door.lua works on.
 -- The server may evict any of these keys and keep the others. So where a refusal or a grant depends
--- on a count (used, arrivals, gone, a client's `waiting`, an owner's weight in kin), every verb looks
--- at what is counted, and a client that lost its places learns this from its next heartbeat.
--- Times are µs of the server's clock. A number becomes text through int(): tostring() rounds.
+-- on a count (used, arrivals, gone, a client's `waiting`, an owner's weight in kin), every verb
+-- checks what is counted, and a client that lost its places learns this from its next heartbeat.
+-- Times are µs of the server's clock. Use int() to make a number text; tostring() rounds.
 local FORMAT = '1'
 local DAY, HOUR = 86400000, 3600000
 local LONGEST = 604800000000 -- a week, as in options.py
@@ -26,8 +27,8 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
--- A longer time is cut to the longest: a moment too far off to be counted would make the server
--- refuse in the middle of a verb, and leave keys without an expiry.
+-- Times are capped, because the server would refuse a time that is too far off, in the middle of a
+-- verb, and leave keys without an expiry.
 local function span(text)
   return math.min(tonumber(text), LONGEST)
 end
@@ -47,9 +48,10 @@ local function open(first, claim)
   return found[9]
 end
 
--- A name's keys outlive its last token, and whatever else ends, by a day: counted from the token,
--- not from the last use, or a clock that once jumped ahead would let tokens go back. They get an
--- hour more than needed, so that a busy name seldom has to set the expiry again.
+-- A name's keys outlive its last token and all its deadlines by a day. The day counts from the
+-- token and not from the last use, because otherwise tokens could go back after a clock had jumped
+-- ahead. The keys get an hour more than needed, so that a busy name seldom has to set the expiry
+-- again.
 local function outlive(moment)
   local needed = math.ceil(moment / 1000) + DAY
   if needed <= keep then
@@ -72,7 +74,7 @@ local function outlive_solo(moment)
   end
 end
 
--- Deletes what is left over if the server evicted the door alone: the other keys mean nothing
+-- Deletes what is left if the server evicted only the door, because the other keys mean nothing
 -- without it.
 local function clear_leftovers()
   if keep == 0 then
@@ -80,10 +82,10 @@ local function clear_leftovers()
   end
 end
 
--- Lets a claim in where nobody else is → its token. The path of an uncontended lock.
+-- Grants a claim at an empty door → its token. This is the path of an uncontended lock.
 local function enter_solo(claim, size, details)
   clear_leftovers()
-  -- Texts are made once: converting a number costs as much as a command.
+  -- Each number is converted once, because a conversion costs as much as a command.
   local since, ends = int(now), now + span(string.match(details, '^%d+ (%d+) '))
   local given = token < now and since or int(token + 1)
   token = math.max(token + 1, now)

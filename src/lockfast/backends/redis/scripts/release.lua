@@ -4,8 +4,8 @@
 -- ARGV 1 claim  2 tombstone (1, 0), if one of its requests may still come
 -- → 1 released, 0 no longer held
 
--- The fast path of an uncontended lock, before anything is defined that only the others need:
--- nobody waits, and nothing stays closed after it.
+-- The fast path of an uncontended lock, for which no claim waits and which leaves nothing closed.
+-- It runs before anything is defined that only the other paths need.
 do
   local door = redis.call('HMGET', KEYS[1], 'format', 'solo')
   if door[1] == '1' and door[2] and ARGV[2] == '0' then
@@ -19,7 +19,8 @@ do
 end
 
 -- The fast path where others wait, with the result that `settle` in door.lua would have: the first
--- in line replaces the only claim inside, if both are plain, and the first was heard recently.
+-- in line replaces the only claim inside, if both are plain and the waiting client was heard
+-- recently.
 do
   local claim = '#' .. ARGV[1]
   local door = redis.call('HMGET', KEYS[1], 'format', 'capacity', 'used', 'token', 'keep', 'gone', 'doubt', claim)

@@ -203,7 +203,7 @@ class AsyncQuorumCalls:
                 await self._greet(node)
 
     def check_mismatches(self) -> None:
-        """Raise if a node does not belong with the others, and too few of those agree with us.
+        """Raise if a node does not belong with the others, and too few of the others agree with us.
 
         This is checked only when a lock is requested. Existing holds were granted by nodes that
         belonged together, and must not end because one of them was set up again. For all other

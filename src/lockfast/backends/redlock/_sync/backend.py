@@ -171,7 +171,7 @@ class RedlockBackend(Backend):
         def is_decided(found: Round) -> bool:
             return found.is_over() or Renewal.UNKNOWN not in _renewals(found, len(asked))
 
-        # A lease on hung nodes must not hold up the others in its batch until those expire.
+        # A lease on hung nodes must not hold up the other leases in its batch until they expire.
         longest_wait = min(grant.ttl for grant in grants) / WAITS_PER_TTL
         patience = min(deadline - self._clock.now(), longest_wait)
         found = self._asking.ask(asked, decide=is_decided, timeout=timeout, patience=patience)

@@ -24,7 +24,8 @@ end
 if held and held.claim == me and not is_late then
   held.ends, held.attempt = now + tonumber(ARGV[3]), math.max(held.attempt, attempt)
   if held.token <= least then
-    -- Granted before this node was taught, so it may be smaller than one that others have used.
+    -- The hold was granted before this node was taught, so its token may be smaller than one that
+    -- others have used.
     token = math.max(token + 1, now, least + 1)
     held.token = token
     lift(token)
@@ -45,8 +46,8 @@ if held or shut or is_others_turn or is_late then
   if held and held.is_cut then
     write()
   elseif shut and shut.is_cut then
-    -- Otherwise each request would cut it again, and the name would stay closed for as long as the
-    -- clock was set back.
+    -- Store the shortened deadline. Otherwise each request would shorten it again from its own
+    -- time, and the name would stay closed for as long as the clock is behind.
     call('HDEL', HOLD, 'hold')
     call('HSET', HOLD, 'shut', int(shut.ends) .. ' ' .. shut.owner)
   end

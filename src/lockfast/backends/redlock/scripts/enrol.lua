@@ -1,14 +1,14 @@
 #!lua
--- Identifies the process that serves here by its birth, an id that the first client to come assigns.
--- A process that was not known before may lack what was granted, whatever its data say: it
--- does not count until it is admitted, unless its operator vouches for what it keeps.
+-- Identifies the process that serves here by its birth, an id that its first client assigns. A
+-- process that was not known before may have lost grants, whatever its data say, so it does not
+-- count until it is admitted, unless its operator vouches for its data.
 -- KEYS node
 -- ARGV 1 run_id  2 a birth, if it needs one  3 max_ttl  4 whether its data are durable (1, 0)
---      5 the number of nodes  6 what may be written: 0 nothing, 1 that a node was restarted
---      which has the client's terms, 2 also the client's terms where there are none
--- → {birth, empty if it needs one that may not be written, counts, max_ttl, origin: new if
---   nothing was known here, again if something was, the number of nodes, whether its data
---   are durable, whether terms are missing (1, 0)}
+--      5 the number of nodes  6 what may be written: 0 nothing, 1 that a node with the
+--      client's terms was restarted, 2 also the client's terms where there are none
+-- → {birth (empty if it needs one that may not be written), counts, max_ttl, origin (new if
+--   nothing was known here, otherwise again), the number of nodes, whether its data are durable,
+--   whether terms are missing (1, 0)}
 
 local known = redis.call('HMGET', KEYS[1], 'format', 'birth', 'run', 'counts', 'max', 'origin',
   'nodes', 'durable')
@@ -24,11 +24,12 @@ if not known[2] then
     'max', ARGV[3], 'origin', 'new', 'nodes', ARGV[5], 'durable', ARGV[4])
   return {ARGV[2], 0, tonumber(ARGV[3]), 'new', tonumber(ARGV[5]), tonumber(ARGV[4]), 0}
 end
--- All clients agreed on it before this process was started. A single client that says so now would
--- end the quarantine for the others too, which do not trust a file that may be older.
+-- Use the stored term, to which all clients agreed before this process was started. If the term of
+-- a single client counted, it would end the quarantine for the others too, which do not trust a
+-- file that may be older.
 local is_vouched_for = known[8] == '1'
--- An operator deletes these three to change them, while no client is there: what the node remembers
--- of locks and tokens stays.
+-- To change these three terms, an operator deletes them while no client uses the node. What the
+-- node remembers of locks and tokens stays.
 local agrees, lacks, has_max = true, 0, known[5]
 for _, term in ipairs({{5, 'max', ARGV[3]}, {7, 'nodes', ARGV[5]}, {8, 'durable', ARGV[4]}}) do
   local i, name, said = unpack(term)
@@ -46,7 +47,8 @@ local birth, counts, origin = known[2], tonumber(known[4]), known[6]
 if lacks == 1 and not has_max then
   birth, counts = '', 0
 elseif agrees and known[3] ~= ARGV[1] and may_write == 0 then
-  -- With scripts of the old birth, others would take the new process for the one that they know.
+  -- Do not return the old birth. With its scripts, clients would take the new process for the one
+  -- that they know.
   if not is_vouched_for then
     birth, counts, origin = '', 0, 'again'
   end

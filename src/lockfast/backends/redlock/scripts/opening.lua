@@ -33,11 +33,11 @@ if found[1] and found[1] ~= FORMAT then
 end
 local token, keep = tonumber(found[2]) or 0, tonumber(found[3]) or 0
 
--- A record: claim attempt since ends token min_hold owner. A deadline further off than any can be
--- was set before the clock was set back: it counts again from now, which is later than its holder
--- can still trust it. The request that is refused by such a deadline stores it, for a hold and for
--- what stays closed after one, see acquire.lua: stored here, it would shut out verbs that must not
--- write.
+-- A record: claim attempt since ends token min_hold owner. If a deadline is further off than it can
+-- have been set, the clock was set back. The deadline then counts again from now, and the holder
+-- stops trusting its hold before the new deadline. The new deadline is not stored here, because
+-- some verbs must not write. An acquire that it refuses stores it, for a hold and for what stays
+-- closed after one; see acquire.lua.
 local held, shut
 if found[4] then
   local claim, attempt, since, ends, given, min_hold, owner =
@@ -69,8 +69,8 @@ if shut then
   end
 end
 
--- A name's keys outlive its last token, and whatever else ends, by a day; see the scripts of the
--- Redis backend.
+-- A name's keys outlive its last token and all its deadlines by a day; see the scripts of the Redis
+-- backend.
 local function outlive(moment)
   local needed = math.ceil(moment / 1000) + DAY
   if needed > keep then
@@ -85,8 +85,8 @@ local function write()
     .. int(held.ends) .. ' ' .. int(held.token) .. ' ' .. int(held.min_hold) .. ' ' .. held.owner)
 end
 
--- No token that this node ever knew, of any name, is above its ceiling. The ceiling is set a second
--- ahead, so that it need not be written for each token.
+-- No token of any name that this node has ever known is above its ceiling. The ceiling is set a
+-- second ahead, so that it need not be written for each token.
 local function lift(given)
   if given > (tonumber(node[4]) or 0) then
     call('HSET', NODE, 'ceiling', int(given + 1000000))

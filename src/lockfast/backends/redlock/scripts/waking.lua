@@ -1,7 +1,7 @@
 -- Tombstones, and wakeups when a name is free.
 
--- Leaves a tombstone for an attempt of a claim and all before it: their late requests get nothing.
--- An existing tombstone is never weakened by a late request of an earlier attempt.
+-- Leaves a tombstone for an attempt of a claim and all before it, so that their late requests get
+-- nothing. An existing tombstone is never weakened by a late request of an earlier attempt.
 local function bury(claim, standing, attempt)
   local ends = now + math.max(TOMBSTONE, longest)
   local stone = call('HGET', HOLD, '#' .. claim)
@@ -21,8 +21,9 @@ local function bury(claim, standing, attempt)
   end
 end
 
--- Wakes the claim that has waited longest and still listens, and keeps the name for it for a
--- moment: otherwise the client that released it, and is awake, would take it again and again.
+-- Wakes the claim that has waited longest and still listens, and reserves the name for it for a
+-- moment. Otherwise the client that has just released the name, and need not be woken, would take
+-- it again and again.
 local function wake()
   if shut then
     return

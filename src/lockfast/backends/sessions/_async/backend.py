@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 # has not seen yet.
 #
 # A hold is proven only if the token that was granted equals the one in the store. An entry at the
-# key is not enough, because an entry that was deleted and created again, by a late copy of an
-# acquire or by hand, is nobody's hold, and others may have been admitted meanwhile.
+# key is not enough. One that was deleted and created again, by a late copy of an acquire or by
+# hand, is no claim's hold, and others may have been admitted meanwhile.
 
 
 async def renewed(
@@ -386,7 +386,7 @@ class AsyncSessionsBackend(AsyncBackend):
         try:
             self._closing_tasks.append(runtime.spawn(close, name="lockfast-goodbye"))
         except RuntimeError:
-            # No thread could be started. Nobody else would ever close the session, and its
+            # No thread could be started. Nothing else would ever close this session, and its
             # listening thread, its connection and its session in the store would stay.
             await close()
 

@@ -307,7 +307,7 @@ class AsyncSession:
         """Delete the entries of this session that belong to no claim of ours.
 
         An arrival that was not answered may have been executed after its withdrawal, by another
-        member. The session lives on, so nobody else would ever delete the entry.
+        member. The session lives on, so nothing else would ever delete the entry.
         """
         own = await self.wire.own(deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
         for one in own:

@@ -116,10 +116,10 @@ class SessionTransport(Protocol):
     ) -> Sequence[SeenEntry | None]:
         """Return the entry at each key; None where there is none.
 
-        A watch given with a key is called once, when the entry there is touched or goes after this
-        read, or when the connection is lost. It is not kept where there is no entry. `line` is the
-        line in which the entries were last read. A transport that finds everything in it need not
-        send a request.
+        A watch given with a key is called once, when the entry there is touched or deleted after
+        this read, or when the connection is lost. Where there is no entry, no watch is kept. `line`
+        is the line in which the entries were last read. A transport that finds everything in it
+        need not send a request.
         """
         ...
 

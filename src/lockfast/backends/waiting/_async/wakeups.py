@@ -1,6 +1,6 @@
 """A client's inbox: which of its waiting claims should ask again.
 
-A client has one subscription, not one per lock. A wakeup is a hint, and may arrive before anybody
+A client has one subscription, not one per lock. A wakeup is a hint, and may arrive before its claim
 waits for it.
 """
 

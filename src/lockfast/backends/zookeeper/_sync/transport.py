@@ -122,7 +122,7 @@ class ZooKeeperTransport:
         [answer] = self._connection.ask(request, deadline=deadline)
         if isinstance(answer, list):
             [answer] = checked(answer, is_complete=True, where=where)
-        # If somebody deleted our top node, or denied us access to it, the refusal was a transaction
+        # If our top node was deleted, or access to it was denied, the refusal was a transaction
         # too, so it confirms the session.
         if isinstance(answer, KazooException) and not (
             confirm and isinstance(answer, REFUSED_CHECKS)

@@ -150,7 +150,7 @@ class AsyncLawsOfFailure(AsyncTrials):
             await lease.release()
 
     async def test_law_06_a_release_whose_reply_was_lost_is_clean(self) -> None:
-        """A release was executed and not answered; the repeat finds nothing, which is no error."""
+        """The reply to a release was lost; the repeat finds nothing, which is not an error."""
         locks, backend = self.faulty()
         lease = await locks.lock("door", ttl=self.long_ttl).acquire()
         backend.lose_reply("release")

@@ -114,7 +114,7 @@ class LawsOfFailure(Trials):
             lease.release()
 
     def test_law_06_a_release_whose_reply_was_lost_is_clean(self) -> None:
-        """A release was executed and not answered; the repeat finds nothing, which is no error."""
+        """The reply to a release was lost; the repeat finds nothing, which is not an error."""
         locks, backend = self.faulty()
         lease = locks.lock("door", ttl=self.long_ttl).acquire()
         backend.lose_reply("release")
