@@ -1,5 +1,5 @@
-# `make test` on a machine with git, make and a Python sets up all the rest. What is set up once
-# is not looked at again until pyproject.toml changes: a second run needs no network.
+# On a machine with git, make and a Python, `make test` sets up everything else, once: until
+# pyproject.toml changes, further runs need no network.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -7,47 +7,47 @@
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --disable-pip-version-check --quiet
-# The first that knows dependency groups is 25.1; a Python brings the one of its own time.
+# 25.1 is the first with dependency groups; the pip that comes with a Python may be older.
 PIP := pip>=25.1,<27
 
-# Names what was installed, and where: a moved clone has to be installed anew.
+# Depends on what was installed, and where, because a moved clone must be installed again.
 STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml challenge/pyproject.toml; } | cksum))
 
-# What needs no server and nothing but Python: it runs on every Python that is here.
+# Tests that need nothing but Python, not even a server: they run on every Python of this machine.
 CORE := tests/core tests/input tests/backends/memory tests/backends/sqlite \
 	tests/interrupts/test_places.py tests/interrupts/test_with_statement.py
-# Half a minute of counting what is left behind, and as long of trying every way that messages may
-# take in a model, and random lines at a door: they say little of the interpreter.
+# Slow tests that say little about the interpreter: they count leaks, explore a model of messages,
+# and try random lines at a door.
 NOT_EVERYWHERE := --deselect tests/backends/sqlite/test_leaks.py \
 	--deselect tests/core/test_quorum_tokens.py \
 	--deselect tests/backends/sqlite/test_partial_doors.py
-# What runs by the ways of another platform on Linux: the embedded default with its faults, the
-# decisions, the wires to Redis, FencedFile. Only Linux tells the mode that a new file would have.
+# What runs on Linux with the code of another platform: the embedded default with its faults, the
+# decisions, the connections to Redis, FencedFile. Only Linux tells which mode a new file gets.
 DISGUISED := tests/core tests/input tests/backends/memory tests/backends/sqlite \
 	tests/backends/redis/contract tests/backends/redis/test_wire.py \
 	tests/fencing/test_file.py --deselect tests/backends/sqlite/test_leaks.py \
 	--deselect tests/fencing/test_file.py::test_its_mode_is_kept_and_a_new_file_has_the_usual_one
-# Of it, what a run of all tests has the time for.
+# The part of these that `make test` has time for.
 DISGUISED_SOON := tests/backends/sqlite/test_contract.py tests/backends/sqlite/test_waiting.py \
 	tests/backends/sqlite/test_killed_and_frozen.py tests/backends/sqlite/test_boots.py
-# What has a longer form than `make test` runs (tests/shared/lengths.py).
+# Tests with a longer form than the one in `make test` (tests/shared/lengths.py).
 LONG_FORMS := tests/interrupts/test_interrupts.py tests/backends/test_stock.py \
 	tests/fencing/test_stock.py tests/sql_rows/test_one_stock.py \
 	tests/backends/sqlite/test_leaks.py tests/backends/etcd/faults/test_deposed.py \
 	tests/backends/zookeeper/faults/test_deposed.py
-# What Windows has no means for; `cli/app.py` says so there.
+# What does not exist on Windows; `cli/app.py` tells users so there.
 NOT_WINDOWS := lockfast/(platforms/(linux|macos|posix)\.py|cli/(demo/|run(_process|_supervision)?\.py))
 
-# The first Python that is new enough. Say PYTHON=... to choose another.
+# The first Python that is new enough; set PYTHON=... to choose another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON = $(shell for each in $(CANDIDATES); do \
 	if "$$each" -c '$(NEW_ENOUGH)' 2>/dev/null; then echo "$$each"; break; fi; done)
 
-# Every worker and every process that a test starts would compile all it imports.
+# If it were set, every worker and every process started by a test would compile all its imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Otherwise pyright asks the network on every run whether there is a newer one.
+# Otherwise pyright checks the network for a newer version on every run.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .PHONY: help
@@ -55,13 +55,13 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 .PHONY: test
-test: $(STAMP)-compiled ## Set up all that is needed and run every test
+test: $(STAMP)-compiled ## Set up everything needed and run every test
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
 	$(RUN) -m pytest -n auto --durations=10
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-disguised test-elsewhere
 
-# Side by side, since they mostly wait; what each says is shown when it is done.
+# In parallel, since they mostly wait; the output of each is shown when it is done.
 .PHONY: test-disguised test-elsewhere
 test-disguised:
 	LOCKFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n 4 -k 'not fork' $(DISGUISED_SOON)
@@ -76,7 +76,7 @@ soak: $(STAMP)-compiled ## Run the long forms of the tests that have one; at mos
 	LOCKFAST_TEST_LENGTH=long $(RUN) -m pytest -n auto --durations=10 -m soak
 	LOCKFAST_TEST_LENGTH=long LOCKFAST_TRIALS=5 $(RUN) -m pytest -n auto --durations=10 $(LONG_FORMS)
 
-# The part of it that belongs to every submission: a few minutes.
+# The part of `make soak` that runs for every submission: a few minutes.
 .PHONY: soak-part
 soak-part: $(STAMP)-compiled
 	$(RUN) tools/system_packages.py
@@ -88,7 +88,7 @@ portable: $(STAMP) ## Run only the tests that need neither a server nor Linux
 	$(RUN) -m pytest -n auto --durations=10 @tests/portable.txt
 
 .PHONY: disguised
-disguised: $(STAMP) ## Run what Linux can play of macOS and Windows by their ways
+disguised: $(STAMP) ## Run tests on Linux with the code for macOS and Windows
 	$(RUN) tools/system_packages.py
 	LOCKFAST_TEST_PLATFORM=macos $(RUN) -m pytest -n auto $(DISGUISED)
 	LOCKFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n auto -k 'not fork and not posix' $(DISGUISED)
@@ -107,8 +107,8 @@ check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
 		--verifytypes lockfast > $(VENV)/types.txt || { cat $(VENV)/types.txt; exit 1; }
 	$(RUN) -m pytest -q tests/architecture $(wildcard tests/docs)
 
-# Once all is set up, nothing more; else only what the command line needs, which is a matter of
-# seconds where the tools of the tests take half a minute.
+# If everything is set up, install nothing more; otherwise only what the command line needs, which
+# takes seconds, while the tools for the tests take half a minute.
 .PHONY: demo
 demo: $(firstword $(wildcard $(STAMP)) $(STAMP)-demo) ## Show what a lock does
 	PYTHONPATH=src $(RUN) -m lockfast demo
@@ -121,12 +121,12 @@ $(STAMP)-demo:
 	touch $@
 
 .PHONY: bench
-bench: $(STAMP)-bench ## Measure against the peers, side by side
+bench: $(STAMP)-bench ## Measure against the competitors, side by side
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
 	$(RUN) -m bench
 
-# The peers are many and are not needed for anything else.
+# There are many competitors, and nothing else needs them.
 $(STAMP)-bench: $(STAMP)
 	$(INSTALL) --editable '.[all]' --editable ./challenge --group dev --group bench
 	touch $@
@@ -136,8 +136,8 @@ challenge: $(STAMP) ## Let the challenge catch the broken locks, 20 seeds of eac
 	$(RUN) tools/system_packages.py
 	$(RUN) -m lockfast_challenge.broken
 
-# Else every worker of the first run compiles all tests, each for itself at the same time. What is
-# wrong with one of them is told by the run.
+# Otherwise, in the first run, every worker compiles all tests at the same time. Errors are ignored
+# here, because the run itself reports them.
 $(STAMP)-compiled: $(STAMP)
 	$(RUN) -m pytest --collect-only -qq >/dev/null || true
 	touch $@
@@ -162,7 +162,7 @@ wheel: $(STAMP) ## Build both wheels into dist/, without a network
 	$(RUN) -m build --no-isolation --wheel --outdir dist challenge
 
 .PHONY: clean
-clean: ## Delete all that was made here, the environment too
+clean: ## Delete everything that was built here, and the environment
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,8 +1,7 @@
 """Workers that compete for one lock, each in its own process; as a module, this is one of them.
 
-A machine is slower in one second and faster in the next, by more than two contenders differ. So
-their teams keep running, and play short games in turns: the games of one round meet the same
-conditions.
+A machine's speed varies from second to second by more than two contenders differ. So their teams
+keep running and play short games in turns: the games of one round meet the same conditions.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _pottery(ports: str) -> Callable[[], AbstractContextManager[object]]:
 
 
 def _lockfast(port: int) -> Callable[[], AbstractContextManager[object]]:
-    import lockfast  # noqa: PLC0415 - each worker loads what it is
+    import lockfast  # noqa: PLC0415 - each worker loads only its own library
 
     lock = lockfast.Locks(f"redis://127.0.0.1:{port}").lock("ball")
     return lambda: lock

@@ -29,7 +29,7 @@ def tell(report: Report, store: str, url: str) -> None:
 
 
 def handed_over_past(url: str, count: int) -> float:
-    """Return the seconds from the release to the grant of the one behind the dead."""
+    """Return the seconds from the release to the grant of the live waiter behind this many dead."""
     name = f"dead-{count}"
     with lockfast.Locks(url) as host, lockfast.Locks(url) as living:
         lease = host.lock(name).acquire()

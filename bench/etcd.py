@@ -183,7 +183,7 @@ async def _handed_over(port: int) -> tuple[list[float], list[float]]:
         for _ in range(CYCLES):
             lease = await one.lock("ball").acquire()
             waiting = asyncio.create_task(_taken(two))
-            while not (await one.inspect("ball")).line:  # noqa: ASYNC110 - nobody tells
+            while not (await one.inspect("ball")).line:  # noqa: ASYNC110 - no event to await
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.005)
             begun = time.perf_counter()

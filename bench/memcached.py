@@ -168,7 +168,7 @@ async def concurrent(port: int, tasks: int) -> dict[str, float]:
             await other.add(key, CLAIM, exptime=TTL)
             _, cas = await other.gets(key)
             assert cas is not None
-            # It rejects -1; a date in 1970 ends the item as well.
+            # aiomcache rejects -1; a date in 1970 ends the item as well.
             await other.cas(key, b"x", cas, exptime=30 * 86_400 + 1)
 
     runs = {

@@ -1,9 +1,8 @@
-"""Small differences, separated from noise: two in short turns, and the confidence of their ratio.
+"""Measure small differences despite noise: in short turns, with the confidence of their ratio.
 
-A machine is slower at one moment and faster at another, by more than the difference in question.
-Two runs right after each other meet the same conditions, so each such pair gives a ratio. The
-median of many ratios is stable, and their ranks give its confidence interval, whatever their
-distribution.
+A machine's speed varies from moment to moment by more than the difference in question. Two runs
+right after each other meet the same conditions, so each such pair gives a ratio. The median of many
+ratios is stable, and their ranks give its confidence interval, whatever their distribution.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Contestant:
     run: Callable[[int], None]
     """Runs this many cycles, including everything they cause."""
     rest: Callable[[], None] = lambda: None
-    """Waits until nothing of it is under way that would affect the next one; not timed."""
+    """Waits until nothing that it started could still affect the next one; not timed."""
 
 
 @dataclass
@@ -40,7 +39,7 @@ class Ratios:
     def between(self) -> tuple[float, float]:
         """Return a 95 % confidence interval of the median."""
         ranked, number = sorted(self.found), len(self.found)
-        # 1.96 standard deviations of as many coin tosses
+        # 1.96 standard deviations of this many coin tosses
         beside = math.ceil(0.98 * math.sqrt(number))
         middle = (number - 1) / 2
         lowest, highest = math.floor(middle - beside), math.ceil(middle + beside)

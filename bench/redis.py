@@ -127,7 +127,7 @@ def uncontended(report: Report, port: int) -> None:
     coordinator.stop()
     locks.close()
     report_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
-    # That one would dwarf the rest.
+    # portalocker's bar would dwarf the rest.
     shown = {k: v * 1e6 for k, v in seconds.items() if k != "portalocker RedisLock"}
     report.chart("cycle", "Uncontended cycle", shown, "µs")
 

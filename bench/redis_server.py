@@ -67,7 +67,7 @@ def _wait_for(port: int) -> None:
 
 
 SENT = ("evalsha", "eval", "set", "blpop", "subscribe")
-"""Commands that only clients send, ours and the competitors'; no script calls them inside."""
+"""Commands that only clients send, ours and the competitors'; no script calls them."""
 
 
 def commands_sent(client: redis.Redis) -> int:

@@ -48,7 +48,7 @@ def for_update(url: str) -> Iterator[None]:
 
 
 def version(url: str) -> Iterator[None]:
-    """Read, then write if nobody has changed the row since; otherwise try again."""
+    """Read, then write unless the row has changed since; otherwise try again."""
     stock = Versioned("stock", key="id")
     with psycopg.connect(url, autocommit=True) as connection:
         while True:
@@ -57,7 +57,7 @@ def version(url: str) -> Iterator[None]:
 
 
 def unique(url: str) -> Iterator[None]:
-    """Insert what only one can insert; all try the same numbers in turn, and win or lose."""
+    """Insert a unique key; all try the same numbers in turn, and each insert wins or loses."""
     with psycopg.connect(url, autocommit=True) as connection:
         number = 0
         while True:

@@ -104,6 +104,6 @@ def _timeout(url: str) -> float | None:
 
 async def async_ours(url: str, count: int, stack: AsyncExitStack) -> AsyncLocks:
     """Return this many of our locks, all of one client."""
-    # A busy machine is not what is tested.
+    # A long timeout: how a busy machine copes is not measured here.
     locks = await stack.enter_async_context(lockfast.AsyncLocks(url, request_timeout=60.0))
     return [locks.lock(f"ball-{number}") for number in range(count)]

@@ -1,8 +1,8 @@
-"""A backend of one's own: locks as JSON files in a directory, both flavours.
+"""A custom backend: locks as JSON files in a directory, both flavours.
 
-It shows how little a backend needs: the verbs, a declaration of what it can do, and the
-contract to prove it (test_directory_backend.py). It keeps no line, so it declares
-`fair=False` and offers `lock()` alone; whoever waits looks again every few milliseconds.
+It shows how little a backend needs: the verbs, a declaration of what it can do, and the contract to
+prove it (test_directory_backend.py). It keeps no line, so it declares `fair=False` and offers
+`lock()` only; a waiting client polls every few milliseconds.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def holders(record: dict[str, Any], now: float) -> tuple[Holder, ...]:
 
 
 def closing(record: dict[str, Any], now: float) -> tuple[Closing, ...]:
-    """Nobody holds it, but the last holder's min_hold is not over."""
+    """Return the closing if the name is free but the last holder's min_hold is not over."""
     if record.get("id") or record.get("closed_until", 0.0) <= now:
         return ()
     return (Closing(Owner.from_text(record["owner"]), 1, record["closed_until"] - now),)

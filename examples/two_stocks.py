@@ -1,16 +1,16 @@
-"""A stock that is kept twice: in a database, which counts, and in Redis, which shop windows read.
+"""A stock kept twice: in a database, which is authoritative, and in Redis, for shop windows.
 
-One lock around both keeps two sellers apart. It cannot make two stores change in one step, and a
-seller may be killed between any two. So the order is such that what is then wrong is harmless:
+One lock around both keeps two sellers apart. It cannot change two stores in one step, and a seller
+may be killed between any two steps. So the order is such that what is wrong then is harmless:
 
     killed                          database    Redis       after a restart
     before anything                 right       right       nothing to do
     after Redis, before the commit  right       1 too low   a lamp that nobody can see: reconcile
     after the commit                right       right       the order is there: do not sell it again
 
-Redis may show too few for a while, never too many; and what is sold is decided by the database.
-Whoever starts, or finds that an order failed, calls `reconcile`, and asks by its number whether the
-order was taken. A seller that was frozen past its lease is refused by both: each keeps the token.
+Redis may show too few for a while, never too many; the database decides what is sold. After a start
+or a failed order, call `reconcile`, and look up by its number whether the order was taken. A seller
+that was frozen past its lease is refused by both stores, because each keeps the token.
 
     python examples/two_stocks.py sell FILE REDIS-URL ORDER [STEP TO BE KILLED AT]
 """
@@ -31,7 +31,7 @@ import lockfast
 
 STEPS = ("locked", "read", "shown", "written", "committed", "released")
 
-# One step in Redis: a smaller token than the last comes from a seller whose lease is over.
+# One step in Redis. A token smaller than the last one comes from a seller whose lease is over.
 SHOW = """
 if tonumber(ARGV[2]) < tonumber(redis.call('HGET', KEYS[1], 'token') or '0') then return 0 end
 redis.call('HSET', KEYS[1], 'left', ARGV[1], 'token', ARGV[2])
@@ -54,7 +54,7 @@ def sell(
     *,
     step: Callable[[str], None] = lambda _name: None,
 ) -> bool:
-    """Sell a lamp, if one is left; true also if this very order was taken before."""
+    """Sell a lamp if one is left; also true if this same order was taken before."""
     with locks.lock("stock:lamp", timeout=60) as lease:
         step("locked")
         if is_sold(shop, number):
@@ -82,20 +82,20 @@ def sell(
 
 
 def reconcile(locks: lockfast.Locks, shop: sqlite3.Connection, cache: redis.Redis) -> None:
-    """Let Redis show what the database has; after a restart, and after an order that failed."""
+    """Make Redis show what the database has; call it after a restart or a failed order."""
     with locks.lock("stock:lamp", timeout=60) as lease:
         [left] = shop.execute("SELECT n FROM stock WHERE item = 'lamp'").fetchone()
         show(cache, left, lease)
 
 
 def is_sold(shop: sqlite3.Connection, number: str) -> bool:
-    """Whether this order was taken, whatever became of who took it."""
+    """Whether this order was taken, whatever became of the process that took it."""
     found = shop.execute("SELECT 1 FROM sales WHERE number = ?", [number]).fetchone()
     return found is not None
 
 
 def show(cache: Any, left: int, lease: lockfast.Lease) -> None:  # noqa: ANN401 - redis.Redis
-    """Write what shop windows show, unless a later holder has."""
+    """Write what shop windows show, unless a later holder has written."""
     if not cache.eval(SHOW, 1, "stock:lamp", left, lease.token):
         raise lockfast.Stale("a later seller has written before us", name=lease.name)
 

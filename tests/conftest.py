@@ -1,4 +1,4 @@
-"""What all tests share; see `tests/shared`."""
+"""Fixtures and settings for all tests; see also `tests/shared`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 
-import other_platforms  # noqa: F401 - first: it may be told where Lockfast is to believe to run
+import other_platforms  # noqa: F401 - first, because it may disguise the platform
 import pytest
 from hypothesis import HealthCheck, settings
 from lengths import IS_LONG
@@ -27,7 +27,7 @@ for variable in ("LOCKFAST_URL", "LOCKFAST_NAMESPACE"):
 # of processor time, and none of them has signed the tests' certificates.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
-# Properties, not speed: a machine that stalls for 0.2 s has falsified nothing.
+# Properties are not about speed: a machine that stalls for 0.2 s has falsified nothing.
 settings.register_profile("lockfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lockfast")
 
@@ -53,7 +53,7 @@ def pytest_configure(config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[object]:
-    """Hide what lives until the end from the garbage collector: ten thousand tests, and tools."""
+    """Hide long-lived objects from the garbage collector: ten thousand tests, and tools."""
     gc.disable()
     try:
         return (yield)
@@ -64,7 +64,7 @@ def pytest_collection() -> Iterator[object]:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leave out what is only for `make soak`."""
+    """Deselect what only `make soak` runs."""
     if not IS_LONG:
         left_out = [one for one in items if one.get_closest_marker("soak")]
         items[:] = [one for one in items if not one.get_closest_marker("soak")]

@@ -1,4 +1,4 @@
-"""A constant says what it is of: subject and unit, never a quantity alone."""
+"""The name of a constant has a subject and a unit, never a quantity alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BARE = {
 
 
 def bare_constants(package: Path) -> Iterator[str]:
-    """Yield the constants of all modules that name a quantity and not what it is of."""
+    """Yield the constants of all modules that name a quantity but not what it measures."""
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         if "/_sync/" not in name:

@@ -12,9 +12,9 @@ import lockfast
 ROOT = Path(__file__).parents[2]
 CHALLENGE = ROOT / "challenge" / "src" / "lockfast_challenge"
 
-# Everything else that the challenge needs of the library is public. This list only shrinks.
+# Everything else that the challenge uses of the library is public. This list only shrinks.
 INTERNALS = {
-    "lockfast.backends.redis.address",  # the faults of servers that were given
+    "lockfast.backends.redis.address",  # for faults of servers that the user named
     "lockfast.cli.json_output",
     "lockfast.cli.output",
     "lockfast.cli.store",

@@ -1,4 +1,4 @@
-"""Imports point one way, and a store knows no other; `import lockfast` costs nothing foreign."""
+"""Imports point one way, stores do not import each other, and `import lockfast` is stdlib only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "lockfast"
 
-# A layer imports itself and the rows before its own; those of one row do not know each other.
+# A layer may import itself and the rows before its own; layers of one row may not import each
+# other.
 ROWS = (
     ("model", "events"),
     ("errors",),
@@ -34,19 +35,19 @@ ROWS = (
 )
 ROW = {layer: number for number, row in enumerate(ROWS) for layer in row}
 
-# The client finds its backend by URL, and the backends are written on the client's own layer.
-# So these look up when they are called, and no earlier.
+# The client finds its backend by URL, and the backends are built on the client's own layer. So
+# these files import the other side inside functions only.
 LAZY = {("client/_async/locks.py", "urls"), ("client/_sync/locks.py", "urls")}
 
 # The generated trees, and the hand-written pairs below them: `aio`, and `connection_aio`.
 FLAVOURS = (("_async", "aio"), ("_sync", "threads"))
 
-# Stores do not know each other, so that each can be read, changed and taken away alone.
+# Stores do not import each other, so that each can be read, changed and removed on its own.
 SHARED = {"network", "waiting"}
 KNOWS = {
     "network": set(),
     "waiting": set(),
-    "redlock": {"redis"},  # it asks several of them
+    "redlock": {"redis"},  # it asks several Redis servers
     "sqlite": {"sql"},
     "postgresql": {"sql"},
     "mysql": {"sql"},
@@ -54,7 +55,7 @@ KNOWS = {
     "etcd": {"sessions"},
 }
 
-# core decides by values alone. What it needs of these is handed to it.
+# core decides from values alone; whatever it needs from these modules is passed in.
 FORBIDDEN_IN_CORE = {"asyncio", "os", "random", "secrets", "socket", "threading", "time"}
 
 
@@ -78,7 +79,7 @@ def violations(package: Path) -> list[str]:
 
 
 def objection(path: Path, found: Import) -> str | None:
-    """Say why this file must not import that module, or None where it may."""
+    """Return why this file must not import that module, or None if it may."""
     layer = layer_of(path)
     root, *rest = found.module.split(".")
     if root != "lockfast":
@@ -93,7 +94,7 @@ def objection(path: Path, found: Import) -> str | None:
 
 
 def objection_to_layer(layer: str, target: str) -> str | None:
-    """Say why one layer must not import the other."""
+    """Return why one layer must not import the other."""
     for name in (layer, target):
         if name not in ROW:
             return f"{name} has no layer"
@@ -103,7 +104,7 @@ def objection_to_layer(layer: str, target: str) -> str | None:
 
 
 def objection_to_room(path: Path, rest: Sequence[str]) -> str | None:
-    """Say why a file of a store must not import that module."""
+    """Return why a file of a store must not import that module."""
     if path.parts[0] != "backends" or rest[:1] != ["backends"] or is_port(rest):
         return None
     store = path.parts[1] if len(path.parts) > 2 else ""
@@ -124,7 +125,7 @@ def flavours_of(parts: Sequence[str]) -> set[int]:
 
 
 def is_port(parts: Sequence[str]) -> bool:
-    """Say whether a path below the package leads into the port."""
+    """Return whether a path below the package leads into the port."""
     return parts[0] == "backends" and parts[1:2] in (["_async"], ["_sync"]) if parts else False
 
 
@@ -137,7 +138,7 @@ def layer_of(path: Path) -> str:
 
 
 def imports(path: Path, package: Path) -> Iterator[Import]:
-    """Find every import of a file, those in functions and for type checkers too."""
+    """Yield every import of a file, including those in functions and for type checkers."""
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     lazy = {
         id(inner)
@@ -190,12 +191,12 @@ def test_importing_lockfast_needs_the_standard_library_alone() -> None:
     assert "sqlite3" not in loaded
 
 
-# The checker itself.
+# Tests of the checker itself.
 
 
 @pytest.fixture
 def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
-    """Give what the checker says of one file in a small package that is fine without it."""
+    """Return what the checker reports for one file in a small package that is otherwise fine."""
     for name in (
         "__init__",
         "errors",

@@ -1,7 +1,7 @@
-"""A hand-written pair offers the same names in both files; decision 0003 asks for it.
+"""Both files of a hand-written pair offer the same names, as decision 0003 requires.
 
-What a pair offers is what its `__all__` names, or else every top-level name without an
-underscore; and of each class that it offers, the methods and attributes without one.
+What a pair offers is listed in its `__all__`, or else is every top-level name without an
+underscore; for each class among these, also its methods and attributes without an underscore.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "lockfast"
 
-# Where the two rightly differ: the room, the name (a class stands for all that is in it), why.
+# Legitimate differences: the room, the name (a class stands for everything in it), the reason.
 DIFFERENCES = {
     "runtime": {
         "WakeEvent.wake_to_check": "a waiting thread may have to read for others; a loop reads",
@@ -96,7 +96,7 @@ def faults(pair: Path, declared: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_part(name: str, *, of: str) -> bool:
-    """Say whether the name is this one, or inside it."""
+    """Return whether the name is this one, or inside it."""
     return name == of or name.startswith(f"{of}.")
 
 
@@ -120,9 +120,9 @@ def offered(path: Path) -> Iterator[str]:
 
 
 def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
-    """Return the public names in a class, with what it inherits of what pairs stand on.
+    """Return the public names in a class, including those inherited from modules that pairs share.
 
-    What its halves share there is offered by both, or by one.
+    A shared base class may offer a name to both halves, or to one only.
     """
     found = {one for part in node.body for one in names_of(part) if is_public(one)}
     parents = {ast.unparse(one).partition("[")[0] for one in node.bases}
@@ -138,7 +138,7 @@ def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
 
 
 def is_stood_on(module: str | None) -> bool:
-    """Say whether a module is of the runtime, or is one that stores share."""
+    """Return whether a module is in the runtime, or is shared by several stores."""
     return (module or "").startswith(
         ("lockfast.runtime.", "lockfast.backends.network.", "lockfast.backends.waiting.")
     )
@@ -153,20 +153,20 @@ def names_of(node: ast.stmt) -> list[str]:
 
 
 def is_public(name: str) -> bool:
-    """Say whether others may use it."""
+    """Return whether other modules may use it."""
     return not name.startswith("_")
 
 
 def is_type_variable(node: ast.stmt) -> bool:
-    """Say whether it only stands for a type, which nobody imports."""
+    """Return whether it is only a type variable, which other modules do not import."""
     value = getattr(node, "value", None)
     return isinstance(value, ast.Call) and ast.unparse(value.func) in {"TypeVar", "ParamSpec"}
 
 
 def strangers(package: Path) -> list[str]:
-    """Return what is used of a pair although its `__all__` does not name it.
+    """Return the names of a pair that are used although its `__all__` does not list them.
 
-    Otherwise a name could be in use, and missing from one of the two, unseen.
+    Otherwise a name could be in use but missing from one of the halves, and no test would fail.
     """
     halves = (path for path in package.rglob("*.py") if is_half(path.stem))
     offers = {path: set(offered(path)) for path in halves}
@@ -180,12 +180,12 @@ def strangers(package: Path) -> list[str]:
 
 
 def is_half(module: str) -> bool:
-    """Say whether a module of this name is one half of a pair."""
+    """Return whether a module of this name is one half of a pair."""
     return module in {"aio", "threads"} or module.endswith(("_aio", "_threads"))
 
 
 def uses(path: Path, package: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each name that a file takes of one half of a pair, with that half."""
+    """Yield each name that a file uses from one half of a pair, with that half."""
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     modules: dict[str, Path] = {}
     for node in ast.walk(tree):
@@ -219,11 +219,11 @@ def test_every_declared_difference_is_of_a_pair_that_exists() -> None:
 
 
 def halves_of(pair: str, end: str) -> bool:
-    """Say whether this pair is `x/aio.py`, or `x_aio.py`."""
+    """Return whether this pair is `x/aio.py` or `x_aio.py`, depending on `end`."""
     return (PACKAGE / f"{pair}{end}aio.py").exists()
 
 
-# The checker itself.
+# Tests of the checker itself.
 
 FINE = """
 import json
@@ -242,7 +242,7 @@ class Wire:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Callable[..., list[str]]:
-    """Give what the checker says of a pair whose asyncio half is as it should be."""
+    """Return what the checker reports for a pair whose asyncio half is correct."""
     room = tmp_path / "runtime"
     room.mkdir()
     (room / "aio.py").write_text(FINE)

@@ -1,4 +1,4 @@
-"""What not every platform has is used in one room alone, and each platform offers the same."""
+"""Platform-specific features are used in one room only, and each platform offers the same names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "lockfast"
 
 PLATFORMS = ("linux", "macos", "windows")
 
-# Each with the reason why it may be POSIX, or Linux, through and through.
+# Files that may depend on POSIX or Linux throughout, and why.
 ALLOWED = {
     "platforms/": "the room for it",
     "cli/demo/crew.py": "freezes processes; `cli/app.py` says where it can",
@@ -36,7 +36,7 @@ MODULES = {
     "tty",
     "winreg",
 }
-"""Those of one platform; and `select`, of which there are several kinds."""
+"""Modules of one platform; and `select`, of which there are several kinds."""
 
 NAMES = {
     "asyncio": {"open_unix_connection", "start_unix_server"},
@@ -94,7 +94,7 @@ NAMES = {
 
 
 def uses(text: str) -> Iterator[str]:
-    """Yield what a file uses that not every platform has, or not in the same way."""
+    """Yield what a file uses that some platforms lack, or that differs between them."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name in MODULES)
@@ -110,7 +110,7 @@ def uses(text: str) -> Iterator[str]:
 
 
 def strangers(package: Path, allowed: dict[str, str]) -> list[str]:
-    """Return what is used outside of the files and folders that may."""
+    """Return the uses outside the files and folders that are allowed them."""
     return [
         f"{path.relative_to(package).as_posix()} uses {one}"
         for path in sorted(package.rglob("*.py"))
@@ -134,7 +134,7 @@ def test_what_not_every_platform_has_is_used_in_one_room_alone() -> None:
 
 
 def test_every_exception_exists_and_is_one() -> None:
-    """Else the list would say that more is bound to a platform than is."""
+    """A stale entry would claim that more depends on a platform than does."""
     used = [one.partition(" uses ")[0] for one in strangers(PACKAGE, {})]
 
     assert [one for one in ALLOWED if not any(path.startswith(one) for path in used)] == [

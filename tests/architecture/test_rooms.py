@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true: each room that it names exists, and each that exists has its row."""
+"""ARCHITECTURE.md is true: each room that it names exists, and each existing room has a row."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TABLES = ("src/lockfast", "src/lockfast/backends", "tests")
 
 QUOTED = re.compile(r"`([^`\s]+)`")
 
-# What is not a room: it belongs to the folder that it stands in.
+# Not rooms: these belong to the folder that they are in.
 PARTS = {"__init__.py", "conftest.py"}
 
 
 def faults(page: str, root: Path) -> list[str]:
-    """Return what the page says of a tree and is not so."""
+    """Return every claim of the page that is not true of a tree."""
     return [*wrong_tables(page, root), *missing_files(page, root)]
 
 
@@ -41,7 +41,7 @@ def wrong_tables(page: str, root: Path) -> Iterator[str]:
 
 
 def first_cells(text: str) -> Iterator[str]:
-    """Yield what is quoted in the first column of the first table of a text."""
+    """Yield the quoted names in the first column of the first table of a text."""
     table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
     for line in table[0].splitlines() if table else ():
         yield from QUOTED.findall(line.split("|")[1])
@@ -55,7 +55,7 @@ def rooms(folder: Path) -> Iterator[str]:
 
 
 def has_files(path: Path) -> bool:
-    """Say whether this is a folder with something of ours in it, and not what Python left."""
+    """Return whether this is a folder with files of ours, not just what Python left behind."""
     return path.is_dir() and any(
         one.is_file() and "__pycache__" not in one.relative_to(path.parent).parts
         for one in path.rglob("*")
@@ -63,10 +63,10 @@ def has_files(path: Path) -> bool:
 
 
 def missing_files(page: str, root: Path) -> Iterator[str]:
-    """Yield every path that the page names and that is not there."""
+    """Yield every path that the page names but that does not exist."""
     for name in sorted(set(QUOTED.findall(page))):
         is_path = "/" in name and "://" not in name
-        # What every store has, whatever it is called.
+        # A path with <store> is a file that each store has.
         pattern = name.rstrip("/").replace("<store>", "*")
         bases = [root / base for base in ("", "challenge/src", *TABLES)]
         if is_path and not any(any(base.glob(pattern)) for base in bases):
@@ -74,9 +74,9 @@ def missing_files(page: str, root: Path) -> Iterator[str]:
 
 
 def misplaced(page: str, *packages: Path) -> list[str]:
-    """Return the rows of "Where to change what" whose symbol is not there alone.
+    """Return the rows of "Where to change what" whose symbol is not defined in that file alone.
 
-    Paths are relative to the first package, and to the folder of every other one.
+    Paths are relative to the first package, and for every other package to its parent folder.
     """
     _, _, table = page.partition("## Where to change what\n")
     rows = re.findall(r"^\|.*\| `([^`]+)` \| `(\w+)` \|$", table, re.MULTILINE)
@@ -123,7 +123,7 @@ def test_the_page_stays_short() -> None:
     assert page.count("\n") <= 130
 
 
-# The checker itself.
+# Tests of the checker itself.
 
 PAGE = """\
 ## The rooms of `src/lockfast/`, top to bottom
@@ -157,7 +157,7 @@ PAGE = """\
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Give a tree of which the page above is true."""
+    """Create a tree of which the page above is true."""
     for name in (
         "src/lockfast/__init__.py",
         "src/lockfast/model.py",

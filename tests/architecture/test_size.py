@@ -13,7 +13,7 @@ PACKAGES = (ROOT / "src" / "lockfast", ROOT / "challenge" / "src" / "lockfast_ch
 MODULES_MAX = 340
 ONE_IMPORTER_MAX = 90
 
-# A module of under 100 lines that only one other imports belongs into that one, unless:
+# A module of under 100 lines with a single importer belongs in that importer, except for these.
 SMALL_WITH_ONE_IMPORTER = {
     "lockfast.backends.redis._async.survey": "its importer would pass 450 lines",
     "lockfast.backends.redlock.diagnostics": "every store has this file",
@@ -27,7 +27,7 @@ SMALL_WITH_ONE_IMPORTER = {
     "lockfast_challenge.servers.redlock": "every store has this file",
 }
 
-# Every store has its own, with one meaning.
+# Every store has its own, with the same meaning.
 ONE_PER_STORE = {"Address", "NameWaiters", "ServerFacts"}
 
 
@@ -68,7 +68,7 @@ def test_few_modules_have_one_importer_and_small_ones_a_reason() -> None:
 
     assert len(single) <= ONE_IMPORTER_MAX
     assert {name for name in single if lines[name] < 100} <= set(SMALL_WITH_ONE_IMPORTER)
-    assert set(SMALL_WITH_ONE_IMPORTER) <= set(single)  # no reason outlives its module
+    assert set(SMALL_WITH_ONE_IMPORTER) <= set(single)  # every reason has its module
 
 
 def test_a_class_name_has_one_meaning() -> None:

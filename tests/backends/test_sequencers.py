@@ -111,7 +111,7 @@ def test_another_table_of_the_same_server_does_not_know_it(flavour, spellings, n
 
 
 def test_after_a_store_has_lost_everything_none_of_before_is_current(flavour, namespace, name):
-    """Neither while nobody holds the name, nor when somebody does again."""
+    """Neither while the name is free, nor when it is held again."""
     server = redis.shared_server()
     locks, others = (flavour.locks(server.url, namespace=namespace) for _ in range(2))
     text = locks.lock(name, renew=False).acquire().sequencer

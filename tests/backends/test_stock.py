@@ -24,7 +24,7 @@ def test_without_a_lock_some_are_lost(stock):
 @pytest.mark.timeout(LONG)  # on a busy machine the processes are scheduled late
 @pytest.mark.parametrize("store", ["mariadb", "postgresql", "redis", "sqlite"])
 def test_behind_a_lock_none_is_lost(stock, store, tmp_path, outliving):
-    """MariaDB wakes nobody, and a line of sixteen moves slowly: there all processes insist."""
+    """MariaDB has no wakeups, and a line of sixteen moves slowly, so all processes insist there."""
     how = ["insist"] if store == "mariadb" else []
 
     assert stock.left_when_all_have_taken(url_of(store, tmp_path, outliving), *how) == 0

@@ -20,7 +20,7 @@ class BuiltPage:
 
 
 def read(path: Path) -> BuiltPage:
-    """Return what a file of the site holds."""
+    """Read one file of the site."""
     reader = _Reader(BuiltPage(path))
     reader.feed(path.read_text(encoding="utf-8"))
     return reader.page

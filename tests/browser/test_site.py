@@ -1,4 +1,4 @@
-"""The documentation site: built of the pages that are there, whole, and opened in a browser."""
+"""The documentation site is built from all pages, is complete, and works in a browser."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import build_site
 import lockfast
 from lockfast_challenge.processes import eventually
 
-# A dozen seconds of computing before the first test, and a hundred pages one after the other: on a
-# busy machine that is minutes.
+# It takes a dozen seconds of computing before the first test, and then opens a hundred pages in
+# turn: minutes on a busy machine.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.soak]
 
 OUTSIDE = ("http://", "https://", "//", "data:", "mailto:")
@@ -29,7 +29,7 @@ OUTSIDE = ("http://", "https://", "//", "data:", "mailto:")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where it was built, as by `make docs`."""
+    """Return the folder in which the site was built, as by `make docs`."""
     folder = tmp_path_factory.mktemp("site") / "html"
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "build_site.py", folder],
@@ -47,15 +47,15 @@ def pages(site: Path) -> dict[Path, BuiltPage]:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Writes no log."""
+    """Serves files without a log."""
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    """Return where the site is served."""
+    """Return the address at which the site is served."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -139,7 +139,7 @@ def test_a_reader_finds_a_page_by_searching(browser: Browser, address: str) -> N
 
 
 def test_a_link_that_leads_nowhere_is_no_site(tmp_path: Path) -> None:
-    """Sphinx looks at the links before there is a page, and is told to be strict."""
+    """Sphinx runs in strict mode, and checks links before it writes a page."""
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "index.md").write_text("# One page\n\n[gone](gone.md)\n")
 

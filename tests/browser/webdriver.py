@@ -1,4 +1,4 @@
-"""A real browser, asked in the words of WebDriver over plain HTTP: no library is between."""
+"""A real browser, controlled through WebDriver over plain HTTP, without a client library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     # In a container /dev/shm may be too small for it.
     "--disable-dev-shm-usage",
-    # A page that asks another host for anything gets an error, which is then on its console.
+    # A request to any other host fails, and the error shows up on the page's console.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 PATIENCE = 120.0
@@ -23,7 +23,7 @@ STARTED = re.compile(rb"started successfully on port (\d+)")
 
 
 class Browser:
-    """Chromium as wide as a phone, and its driver; both end when the block is left."""
+    """Chromium with the width of a phone, and its driver; leaving the block ends both."""
 
     def __init__(self, folder: Path, *, width: int = 390, height: int = 844) -> None:
         self._folder = folder
@@ -69,7 +69,7 @@ class Browser:
         self._driver.communicate()
 
     def open(self, url: str) -> None:
-        """Go there, and return when the page and all that it asks for is loaded."""
+        """Go there, and return when the page and everything it requests has loaded."""
         self._ask("POST", "/url", {"url": url})
 
     def run(self, script: str) -> Any:
@@ -77,7 +77,7 @@ class Browser:
         return self._ask("POST", "/execute/sync", {"script": script, "args": []})
 
     def complaints(self) -> list[str]:
-        """Return what was written on the console since the last time, but for mere notes."""
+        """Return the console messages since the last call, except informational ones."""
         said = self._ask("POST", "/se/log", {"type": "browser"})
         return [one["message"] for one in said if one["level"] in {"WARNING", "SEVERE"}]
 

@@ -1,4 +1,4 @@
-"""How often a challenge finds each mended defect that is put back, and what it says of the mend.
+"""Count how often a challenge finds each reintroduced defect, and what it reports with the fix.
 
     python tests/challenge/count_defects.py --runs 10 --mended 20 deposed_leader
 
@@ -22,7 +22,7 @@ from lockfast_challenge.deployments.catalog import own_servers
 
 
 def count(name: str, runs: int, *, is_mended: bool) -> None:
-    """Print what each run came to, and a line for all of them."""
+    """Print the outcome of each run, and a summary line."""
     trial, found, took = TRIALS[name], 0, list[float]()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -46,13 +46,13 @@ def count(name: str, runs: int, *, is_mended: bool) -> None:
 
 
 def tell(line: str) -> None:
-    """Say it at once: a run takes its time."""
+    """Print a line at once: a run takes a while."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Count what was asked for."""
+    """Count what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("defects", nargs="*", choices=[[], *TRIALS])
     parser.add_argument("--runs", type=int, default=10)

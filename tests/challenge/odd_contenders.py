@@ -1,4 +1,4 @@
-"""Locks that are none, for what a run makes of them."""
+"""Locks that do not lock, to test how a run copes with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockfast_challenge.contender import NotGranted
 
 
 class LetsAllIn:
-    """Grants whatever is asked for, and has tokens that grow with nothing."""
+    """Grants every request, with a token that never grows."""
 
     token = 1
 
@@ -35,14 +35,14 @@ class LetsAllIn:
 
 
 class Crashes(LetsAllIn):
-    """Takes the interpreter with it when it is released."""
+    """Crashes the interpreter when it is released."""
 
     def release(self) -> None:
         os.abort()
 
 
 class CannotBeginAgain(Crashes):
-    """Whoever comes in the place of a crashed one dies before it can ask."""
+    """After a crash, the replacement dies before it can acquire."""
 
     def __enter__(self) -> Self:
         if Path(os.environ["CRASHED"]).exists():
@@ -55,7 +55,7 @@ class CannotBeginAgain(Crashes):
 
 
 class TellsWhereItIs(LetsAllIn):
-    """Says what a process can see of itself, and ends."""
+    """Reports what a process can see of itself, and ends."""
 
     def __enter__(self) -> Self:
         listed = Path("/proc/self/fd").iterdir()
@@ -67,7 +67,7 @@ class TellsWhereItIs(LetsAllIn):
 
 
 class Leaks(LetsAllIn):
-    """Keeps a descriptor, a thread and a name for ever."""
+    """Leaks a descriptor, a thread and a name."""
 
     def __exit__(self, *_: object) -> None:
         os.dup(0)
@@ -85,7 +85,7 @@ class Leaks(LetsAllIn):
 
 
 class NeverOpens(LetsAllIn):
-    """Lets nobody in, and says so in time."""
+    """Never grants, and reports the timeout on time."""
 
     def acquire(self, _: str, *, timeout: float) -> Self:
         time.sleep(timeout)
@@ -93,7 +93,7 @@ class NeverOpens(LetsAllIn):
 
 
 class NeverAnswers(LetsAllIn):
-    """Lets nobody in, and says nothing for as long as anybody asks."""
+    """Never grants, and reports the timeout far too late."""
 
     def acquire(self, _: str, *, timeout: float) -> Self:
         time.sleep(10.0 + timeout)
@@ -101,21 +101,21 @@ class NeverAnswers(LetsAllIn):
 
 
 class CrashesAtOnce(LetsAllIn):
-    """Takes the interpreter with it when it is asked for anything."""
+    """Crashes the interpreter on the first acquire."""
 
     def acquire(self, _: str, **__: float) -> Self:
         os.abort()
 
 
 class CannotBegin(LetsAllIn):
-    """Says why."""
+    """Fails to start, with an error that gives the reason."""
 
     def __enter__(self) -> Self:
         raise ConnectionRefusedError("nobody listens there")
 
 
 class LeavesAChild(LetsAllIn):
-    """Forks a process that lives longer than it, and says which, and has one of its own."""
+    """Forks a child that outlives it and has a child of its own; prints the first child's pid."""
 
     def __enter__(self) -> Self:
         child = os.fork()

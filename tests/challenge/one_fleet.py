@@ -1,4 +1,4 @@
-"""A fleet of one client whose lock is none, in a process that also forks: `one_fleet.py FOLDER`."""
+"""One client whose lock does nothing, in a process that also forks: `one_fleet.py FOLDER`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockfast_challenge.clients.fork_server import Order
 def order(
     client: str, diary: Path, last_words: Path, *, make: str = "challenge.odd_contenders:LetsAllIn"
 ) -> Order:
-    """Return one that needs no server."""
+    """Return the order for a client that needs no server."""
     return Order(client, make, "x", ("n",), "lock", 1.0, 1, str(diary), str(last_words), "")
 
 

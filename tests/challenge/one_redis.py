@@ -1,4 +1,4 @@
-"""One Redis server, and a proxy before it for each client."""
+"""One Redis server, with a proxy in front of it for each client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockfast_challenge.servers.proxy import Proxy
 
 
 class OneRedis:
-    """A deployment, for as long as its proxies are there."""
+    """A deployment that lasts as long as its proxies."""
 
     store = "redis"
 

@@ -1,4 +1,4 @@
-"""A run of its own process: `one_run.py FOLDER`."""
+"""A run in a separate process: `one_run.py FOLDER`."""
 
 from __future__ import annotations
 

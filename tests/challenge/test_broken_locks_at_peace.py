@@ -1,4 +1,4 @@
-"""What the broken locks and the controls do while nothing goes wrong: what a lock does."""
+"""Without faults, the broken locks and the controls do what a lock does."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lockfast_challenge.servers.redis import RedisServer, until
 
 ALL = sorted({one.lock for one in FLAWS} | {one.control for one in FLAWS})
 LOCKS = [one for one in ALL if one != PATIENT_REDLOCK]
-"""Those that any server serves, however young."""
+"""The locks that a newly started server grants at once."""
 THAT_END = [one for one in LOCKS if "ResurrectingWatchdog" not in one]
-"""Those whose lease ends by itself while its holder lives."""
+"""The locks whose lease ends by itself while its holder lives."""
 WITH_TOKENS = [one for one in LOCKS if "CountedToken" in one or one == ACKNOWLEDGED]
 
 _names = itertools.count()
@@ -32,7 +32,7 @@ def name() -> str:
 
 @pytest.fixture(scope="module")
 def url():
-    """A master whose replica has heard all, and two servers more: for a lock of each kind."""
+    """A master with an up-to-date replica, and two more servers: enough for a lock of each kind."""
     with ExitStack() as stack:
         started = [stack.enter_context(RedisServer()) for _ in range(3)]
         master = started[0].port
@@ -44,7 +44,7 @@ def url():
 
 @pytest.fixture
 def opened(url):
-    """What makes a contender."""
+    """Return a function that creates a contender."""
     with ExitStack() as stack:
 
         def make(lock: str, *, ttl: float = 60.0, clock_ahead: float = 0.0):

@@ -1,4 +1,4 @@
-"""The quick judge and the slow one agree, and say what a person would."""
+"""The quick judge and the slow one agree, and find what a person would."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_release_that_succeeded_was_asked_for_by_a_holder():
 
 @pytest.mark.parametrize("phase", ["fail", "unknown"])
 def test_one_that_did_not_succeed_proves_nothing(phase):
-    """It may have been frozen since its acquire, and know it only now."""
+    """The client may have been frozen since its acquire, and have noticed only now."""
     assert not seen(
         (1.0, "a", "acquire", "invoked", 1), (1.1, "a", "acquire", "ok", 1),
         (2.0, "a", "release", "invoked", 2), (2.5, "a", "release", phase, 2),
@@ -77,7 +77,7 @@ def test_an_acquire_that_nobody_knows_of_proves_nothing():
 
 
 def test_who_enters_again_proves_the_first_hold():
-    """And has left when both were given back, in whichever order."""
+    """The client leaves once both are released, in either order."""
     history = ByHand()
     outer = history.acquire("a", 1.0, 1.1)
     inner = history.acquire("a", 3.0, 3.1, within=outer)
@@ -151,7 +151,7 @@ def test_a_hold_that_is_entered_again_needs_no_room():
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[CertainHold]:
-    """Few clients, few moments: some of them wrong, many of them nearly."""
+    """Draw few clients and few moments: some histories are wrong, and many nearly so."""
     capacity = draw(st.sampled_from([1, 1, 2, ALL]))
     found = []
     for number in range(draw(st.integers(1, 6))):
@@ -172,7 +172,7 @@ def histories(draw: st.DrawFn) -> list[CertainHold]:
 @settings(max_examples=600)
 @given(histories())
 def test_the_quick_judge_says_what_the_slow_one_says(holds):
-    """And what is left open may as well have ended at once: to draw the histories is what costs."""
+    """Ending open holds at once changes nothing; checked here because drawing is what costs."""
     possible = is_possible(steps(holds))
 
     assert bool(violations(holds)) == (not possible)
@@ -181,7 +181,7 @@ def test_the_quick_judge_says_what_the_slow_one_says(holds):
 
 @st.composite
 def nested_histories(draw: st.DrawFn) -> list[CertainHold]:
-    """Few clients that enter again what they hold, and leave in any order."""
+    """Draw few clients that re-enter what they hold, and leave in any order."""
     history, capacity = ByHand(), draw(st.sampled_from([1, 1, 2]))
     moments = st.integers(0, 40).map(float)
     for number in range(draw(st.integers(1, 3))):
@@ -214,7 +214,7 @@ def test_both_judges_agree_on_holds_that_are_entered_again(holds):
 
 
 def a_long_history(pairs: int, clients: int) -> list[CertainHold]:
-    """Return what a lock may have done, with askers that overlap and some that never release."""
+    """Return a possible history of a lock, with overlapping requests and some missing releases."""
     draw = random.Random(7)  # noqa: S311 - the same each time
     now, found = 0.0, []
     for number in range(pairs):

@@ -1,4 +1,4 @@
-"""Clients come from a fork server: each as if it had been started by itself, and none is left."""
+"""Clients come from a fork server: each is like one started on its own, and none is left behind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_client_that_is_told_to_end_ends_well(start, tmp_path):
 def test_what_a_client_dies_of_is_its_status_and_stands_in_its_log(
     start, tmp_path, make, status, words
 ):
-    """Also what would have struck the server, which looks at the lock before it forks."""
+    """Even a failed import: the fork server tries it first, but the client reports it."""
     client = start(f"challenge.odd_contenders:{make}")
 
     assert client.ended() == status
@@ -107,7 +107,7 @@ def test_a_client_that_is_frozen_stands_still_and_goes_on(start, tmp_path):
 
     client.freeze()
     assert state_of(client.pid) == "T"
-    client.freeze()  # once more is no harm
+    client.freeze()  # freezing twice does no harm
 
     client.send_signal(signal.SIGCONT)
     client.send_signal(signal.SIGTERM)
@@ -126,7 +126,7 @@ def test_one_that_does_not_end_in_time_is_told_from_one_that_has(start, tmp_path
 
 
 def test_the_number_of_a_dead_client_is_nobody_elses_until_the_run_knows(start, tmp_path):
-    """Else a signal that is meant for it could meet another process."""
+    """Otherwise a signal for the client could hit another process."""
     client = start()
     eventually(lambda: has_begun(tmp_path))
 
@@ -143,7 +143,7 @@ def test_the_number_of_a_dead_client_is_nobody_elses_until_the_run_knows(start, 
 
 
 def test_a_client_whose_start_was_interrupted_is_not_left(tmp_path, monkeypatch):
-    """It is there, and nobody was told its number."""
+    """The client exists, but the run has not received its pid."""
     started = []
 
     def hear(way):
@@ -173,12 +173,12 @@ def test_whoever_lost_the_server_is_told_and_the_next_has_another(start, tmp_pat
     with pytest.raises(ClientFailed, match="server has ended"):
         client.ended()
     eventually(lambda: is_dead(client.pid))
-    client.kill()  # nobody, as its number may be another's by now
+    client.kill()  # signals nothing, because the pid may have been reused
     start("challenge.odd_contenders:CrashesAtOnce").ended()
 
 
 def test_no_client_is_left_by_a_run_that_is_killed_though_a_child_of_it_lives(tmp_path):
-    """A child that it forked has its sockets too."""
+    """The child inherits the run's sockets, so these stay open."""
     script = Path(__file__).with_name("one_fleet.py")
     process = subprocess.Popen(
         [sys.executable, str(script), str(tmp_path)], env=environment(), stdout=subprocess.PIPE
@@ -204,7 +204,7 @@ def test_no_client_is_left_by_a_run_that_is_killed_though_a_child_of_it_lives(tm
 
 
 def test_whatever_is_imported_for_a_client_starts_no_thread():
-    """What is forked has but the thread that forks; any other would be missing in it."""
+    """A forked child has only the forking thread; all others would be missing."""
     program = (
         "import os, threading\n"
         "from lockfast_challenge.broken.registry import FLAWS\n"

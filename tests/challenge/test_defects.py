@@ -1,6 +1,6 @@
-"""What was mended once would be found again: each defect is put back, and a run tells of it.
+"""A defect that was fixed would be found again: each is put back, and a run must report it.
 
-How often it is found, and that the mend is not accused, is counted by `count_defects.py`.
+`count_defects.py` counts how often each is found, and checks that the fix is not accused.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from lockfast_challenge.outcome import Setting
 from lockfast_challenge.runs.run import run
 
 PATIENCE = 300.0
-"""What is found ends its run; so it may take longer than what is counted, on a busy machine."""
+"""Maximum seconds for a defect whose first finding ends the run; generous, for busy machines."""
 AT_THE_END = ("crash", "left behind")
-"""What is told only when a run is over: it has its length, and on a busy machine little happens in
-it."""
+"""Kinds of findings that appear only at the end of a run.
+
+Such a run has a fixed length, and on a busy machine little happens in it.
+"""
 RUNS = 8
-"""So many of those at most: half of them find what interrupts leave, where the machine is busy."""
+"""Maximum runs for these kinds: on a busy machine, half of them find what interrupts leave."""
 
 
 @pytest.mark.timeout(900)  # PATIENCE, or RUNS, on a busy machine

@@ -1,4 +1,4 @@
-"""A history is read as it was written, and what nobody can have seen is refused."""
+"""A history is read as it was written, and an impossible one is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was recorded is judged as a person would, and only what a page says is excused."""
+"""A recorded run is judged as a person would, and only documented faults excuse a finding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def history() -> ByHand:
 
 
 def overlap(history: ByHand) -> None:
-    """Let two hold from 2 to 3, among others who do not matter."""
+    """Make two clients hold from 2 to 3, among others that do not matter."""
     for number in range(5):
         history.held("c", 10.0 + number, 10.5 + number)
     history.held("a", 1.0, 3.0)
@@ -108,7 +108,7 @@ def test_another_fault_or_another_time_excuses_nothing(history, kind, began, end
 
 
 def test_what_was_granted_after_a_fault_is_not_excused_by_it(history):
-    """However long a run waits for somebody to come in, and however late it was itself."""
+    """Even if a run waits long for a client to get in, or was late itself."""
     history.held("a", 3.0, 4.0)
     history.held("b", 3.2, 4.0)
 
@@ -215,7 +215,7 @@ def test_a_lease_that_says_no_after_its_deadline_is_right(history):
 
 
 def dead_holder(history: ByHand, waits_until: float) -> None:
-    """Let somebody die inside at 1, and another ask from 2 on."""
+    """Make a holder die at 1, and another client ask from 2 on."""
     history.acquire("a", 0.9, 1.0)
     history.acquire("b", 2.0, waits_until, "fail")
 
@@ -313,7 +313,7 @@ def test_who_was_killed_while_it_asked_asks_no_more(history):
 
 
 def passed_over(history: ByHand) -> None:
-    """Let one ask for ten seconds while two others come in ten times a second."""
+    """Make one client ask for ten seconds while two others get in ten times a second."""
     history.acquire("slow", 1.0, 11.0, "fail")
     for number in range(100):
         history.held("ab"[number % 2], 1.1 + number / 10, 1.15 + number / 10)
@@ -335,7 +335,7 @@ def test_a_lock_without_a_line_may_pass_anybody_over(history):
 
 
 def long_holds(history: ByHand, outcomes: str, client: str = "a") -> None:
-    """Let one hold for two seconds each time: k is kept, l is lost after its ttl of one."""
+    """Make a client hold for two seconds each time: k is kept, l is lost after its ttl of one."""
     for number, outcome in enumerate(outcomes):
         start = 1.0 + 3 * number
         hold = history.acquire(client, start, start + 0.1)
@@ -432,7 +432,7 @@ def test_descriptors_and_threads_that_add_up_are_left_behind(history):
 
 
 def test_descriptors_that_add_up_while_a_client_is_open_are_left_behind(history):
-    """Closing gives them all back; a service never closes."""
+    """Closing would release them all, but a service never closes its client."""
     [found] = judge(
         history.recorded(
             exits=[

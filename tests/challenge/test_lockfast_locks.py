@@ -1,4 +1,4 @@
-"""What Lockfast's own contenders write down is what the lease says, be that right or wrong."""
+"""What Lockfast's own contenders record is what the lease says, whether right or wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is struck, with what and when."""
+"""Which clients and servers are struck, with which faults, and when."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_fault_on_a_way_says_if_it_met_nobody(monkeypatch):
     with EchoServer() as server, Proxy(server.port) as way:
         for fault in network_faults(lambda _: [way]):
             if fault.kind in ("delay", "holder-cut-off", "waiter-refused"):
-                continue  # whether anybody came by is not known of them
+                continue  # these faults do not report whether they met a message
             with socket.create_connection(("127.0.0.1", way.port), timeout=20):
                 assert fault.begin(draw, 0) == "the way of client 0"
                 assert fault.end() == "met nobody", fault.kind

@@ -1,4 +1,4 @@
-"""What a run comes to where nothing is wrong: valid only if something was shown."""
+"""The outcome of a run in which nothing is wrong: valid only if it has shown something."""
 
 from __future__ import annotations
 

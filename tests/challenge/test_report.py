@@ -1,4 +1,4 @@
-"""What is told of a run: figures, the page, the document for programs."""
+"""What is reported about a run: figures, the page, and the JSON document."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def outcome(events: list[HistoryEvent], *, ended: float = 10.0, **more: Any) -> 
 
 @pytest.fixture
 def handed_over() -> list[HistoryEvent]:
-    """Client 0 holds, client 1 waits and holds; then client 0 again, after nobody did for long."""
+    """Client 0 holds, then client 1 after waiting, then client 0 again after a long gap."""
     return [
         *held("0", 0.0, 0.1, 2.0, token=1),
         *held("1", 0.2, 2.5, 4.0, token=2),
@@ -154,7 +154,7 @@ def test_the_headline_says_what_it_comes_to(wrong, handed_over):
 
 
 def test_what_had_no_turn_is_said(wrong):
-    """A short run of many kinds must not look like one in which all of them struck."""
+    """A short run with many kinds of faults must not look like one in which every kind struck."""
     assert without_a_turn(wrong) == ("holder-frozen",)
     assert too_short(wrong) == (
         "1 of 2 kinds had no turn; about --time 120 would give each one: holder-frozen"
@@ -181,7 +181,7 @@ def test_of_many_kinds_some_are_named():
 
 
 def test_a_message_counts_from_the_beginning():
-    """The checker knows no beginning; a reader of the page sees an axis that begins with 0."""
+    """The checker uses absolute times, but the axis on the page begins with 0."""
     run = Outcome(SETTING, began=50000.0, ended=50060.0)
     found = RunFinding(
         "overlap", 50001.5, "two from 50001.500 to 50002.250, token 50001500, in 3.250"
@@ -234,7 +234,7 @@ def test_of_a_long_run_is_drawn_what_is_wrong_and_each_kind_of_fault():
 
 
 class Tags(HTMLParser):
-    """Whether what is opened is closed, and all that is asked for from elsewhere."""
+    """Checks that every tag is closed, and collects everything loaded from elsewhere."""
 
     EMPTY = frozenset({"meta", "br", "link", "img"})
 
@@ -253,7 +253,7 @@ class Tags(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """It is closed already."""
+        """Ignore the tag: it is already closed."""
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

@@ -1,4 +1,4 @@
-"""What is behind the lock sees who overwrote whom, and turns away who comes too late."""
+"""The resource behind the lock notices overwrites, and rejects late writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run against a real server: what is valid stays valid under faults, and what is not is found."""
+"""Runs against a real server: correct locks stay valid under faults, broken ones are found."""
 
 from __future__ import annotations
 
@@ -240,12 +240,12 @@ def test_no_client_is_left_where_ending_them_is_interrupted(tmp_path, monkeypatc
 
 
 def alive() -> list[int]:
-    """Return the clients of this process that live."""
+    """Return the clients of this process that are alive."""
     return [one for one in clients() if not is_dead(one)]
 
 
 def clients() -> list[int]:
-    """Return what this process's fork server has forked."""
+    """Return the processes that this process's fork server has forked."""
     servers = [one for one in family(os.getpid())[1:] if SERVER in commanded(one)]
     return [client for one in servers[:1] for client in family(one)[1:]]
 
@@ -253,7 +253,7 @@ def clients() -> list[int]:
 def commanded(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # gone meanwhile
+    except OSError:  # the process has ended meanwhile
         return b""
 
 
@@ -364,7 +364,7 @@ def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
         process.send_signal(number)
         process.wait()
 
-        assert len(started) > CLIENTS + 1  # both servers too, theirs and that of the locks
+        assert len(started) > CLIENTS + 1  # plus the fork server and the Redis server
         eventually(lambda: all(map(is_dead, started)), what="all that it started is dead")
     finally:
         process.kill()
@@ -372,7 +372,7 @@ def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
 
 
 def test_a_client_without_descriptors_cannot_reach_the_store(deployment, tmp_path):
-    """Not even by the connections that it had: otherwise nothing would have struck."""
+    """Not even over its existing connections: otherwise the fault would have no effect."""
 
     def tell(_: object) -> None:
         if any("Too many open files" in one.read_text() for one in tmp_path.glob("*.jsonl")):
@@ -386,7 +386,7 @@ def test_a_client_without_descriptors_cannot_reach_the_store(deployment, tmp_pat
 
 
 def test_the_url_of_a_client_is_not_on_its_command_line(deployment, tmp_path):
-    """Whoever is on this machine can read that, and there may be a password in it."""
+    """Any user on this machine can read it, and the URL may contain a password."""
     found, seen = [], []
 
     def tell(now) -> None:

@@ -1,4 +1,4 @@
-"""The shipped shell survives every seed, and what was broken on purpose is found by some."""
+"""The shipped shell survives every seed, and some seed finds each deliberate defect."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lockfast.core.door import HOLDING, Door
 pytestmark = pytest.mark.usefixtures("quiet")
 
 FIND_WITHIN = 300
-"""Seeds."""
+"""Number of seeds in which a defect must be found."""
 
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Say nothing of every lease that is lost: that is what is looked for."""
+    """Do not log each lost lease: losses are what these tests provoke."""
     caplog.set_level("CRITICAL", "lockfast")
 
 
 def first_seed_that_finds(scenario: Scenario | None = None) -> int:
-    """Return how many seeds it took."""
+    """Return the first seed that finds something."""
     return sum(
         1 for _ in takewhile(lambda seed: simulate(seed, scenario).is_valid, range(FIND_WITHIN))
     )
@@ -49,7 +49,7 @@ def test_a_seed_repeats_exactly():
 
 
 def test_the_faults_strike():
-    """Leases are lost and outcomes unknown in a few seeds; else nothing would be shown above."""
+    """In a few seeds leases are lost and outcomes unknown; otherwise these tests show nothing."""
     counts = sum((simulate(seed).counts() for seed in range(5)), simulate(5).counts())
 
     assert counts["release fail"]
@@ -83,7 +83,7 @@ def test_renewals_that_count_from_the_answer_are_found(monkeypatch):
 
 
 class KeepsTheOldDeadline(Door):
-    """A repeated request finds the hold, and leaves its deadline as it was."""
+    """A repeated request finds the hold, but leaves its deadline as it was."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Stretches of time, joined and left out."""
+"""Spans of time, merged and subtracted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a history: what is in it, what is told on pointing, and how large it may be."""
+"""The picture of a history: its contents, its tooltips, and its maximum size."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_holds_that_show_a_violation_are_red_and_numbered(overlap):
 
     svg = timeline(events, findings=[finding])
 
-    assert len(shapes(svg, "wrong")) == 5  # both holds, what follows their last proof, the number
+    assert len(shapes(svg, "wrong")) == 5  # both holds, the time after their last proof, the number
     assert "1. overlap: two inside" in tips(svg)
 
 
@@ -135,7 +135,7 @@ def test_what_the_resource_turned_away_is_seen():
 def test_a_name_cannot_leave_its_place():
     svg = timeline(held("<b>", 0.0, 0.5, 2.0, token=1), [Strike("</svg>", "&", 0.0, 1.0)])
 
-    assert "client <b>" in words(svg)  # it was read back whole
+    assert "client <b>" in words(svg)  # the name was parsed as text
     assert len(list(read(svg).iter(f"{SVG}svg"))) == 1
 
 

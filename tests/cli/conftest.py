@@ -1,4 +1,4 @@
-"""The command line as its users meet it: real processes, real signals, a store of their own."""
+"""The command line as users meet it: real processes, real signals, and a store for each test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 
 class Cli:
-    """`lockfast`, as a process of its own, on one store."""
+    """`lockfast` as a separate process, on one store."""
 
     def __init__(self, url: str, compiled: Path) -> None:
         self.url = url
@@ -29,7 +29,7 @@ class Cli:
     @property
     def environment(self) -> dict[str, str]:
         unwanted = {"LOCKFAST_NAMESPACE", "COLUMNS", "NO_COLOR", "FORCE_COLOR"}
-        # Compiled once for all tests, even where the machine asks for no such files.
+        # Compile once for all tests, even if the environment disables bytecode files.
         unwanted.add("PYTHONDONTWRITEBYTECODE")
         inherited = {one: value for one, value in os.environ.items() if one not in unwanted}
         return {
@@ -88,17 +88,17 @@ class Cli:
 def cli(tmp_path, tmp_path_factory) -> Iterator[Cli]:
     run = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        run = run.parent  # of all workers
+        run = run.parent  # shared by all workers
     one = Cli(f"sqlite://{tmp_path}/locks.db", run / "compiled")
     with lockfast.Locks(one.url) as locks:
-        locks.inspect("any")  # a store that somebody has used: looking at it makes none
+        locks.inspect("any")  # create the store: commands that only look do not
     yield one
     one.clear_away()
 
 
 @pytest.fixture
 def held(cli, tmp_path, eventually) -> Callable[..., subprocess.Popen[bytes]]:
-    """Hold a name by a `lockfast run` whose command lasts until it is ended."""
+    """Hold a name with a `lockfast run` whose command runs until it is terminated."""
 
     def hold(name: str, *options: str) -> subprocess.Popen[bytes]:
         ready = tmp_path / f"{name} is held"
@@ -112,15 +112,15 @@ def held(cli, tmp_path, eventually) -> Callable[..., subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def inspect(cli) -> Iterator[Callable[[str], lockfast.Inspection]]:
-    """Ask the store for a name, without a process of its own."""
+    """Inspect a name without starting a process."""
     with lockfast.Locks(cli.url) as locks:
-        locks.inspect("any")  # connected from now on, whatever happens to the store
+        locks.inspect("any")  # connect now, whatever happens to the store later
         yield locks.inspect
 
 
 @pytest.fixture
 def is_running() -> Callable[[int], bool]:
-    """Whether a process runs; a zombie does not."""
+    """Whether a process is running; a zombie is not."""
 
     def look(pid: int) -> bool:
         try:
@@ -134,7 +134,7 @@ def is_running() -> Callable[[int], bool]:
 
 @pytest.fixture
 def dead_port() -> int:
-    """A port on which nobody listens."""
+    """A port on which nothing listens."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
@@ -142,7 +142,7 @@ def dead_port() -> int:
 
 @pytest.fixture
 def terminated() -> Callable[[subprocess.Popen[bytes]], int]:
-    """End a process by SIGTERM and return its exit code."""
+    """Terminate a process with SIGTERM and return its exit code."""
 
     def end(process: subprocess.Popen[bytes]) -> int:
         process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""`lockfast advise`, and what the doctor says of leases."""
+"""`lockfast advise`, and what the doctor reports about leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lockfast challenge` as its users meet it: real clients, real faults, a report."""
+"""`lockfast challenge` as users meet it: real clients, real faults, a report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LONG = ("--time", "600", "--clients", "2", "--ttl", "1")
 
 
 def is_anybody_left(folder: Path) -> bool:
-    """Whether a client that writes into this folder still runs."""
+    """Whether a client that writes into this folder is still running."""
     for one in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # gone meanwhile, or somebody else's
+        with suppress(OSError):  # the process has ended, or is another user's
             if b"lockfast_challenge.clients" not in one.read_bytes():
                 continue
             for opened in one.with_name("fd").iterdir():
-                with suppress(OSError):  # closed meanwhile
+                with suppress(OSError):  # the file was closed meanwhile
                     if opened.readlink().is_relative_to(folder):
                         return True
     return False
@@ -56,7 +56,7 @@ def test_a_run_is_told_as_json_as_a_page_and_kept_as_histories(cli, tmp_path):
     assert progress.decode().startswith("lockfast: starting sqlite\n")
     assert not is_anybody_left(history)
 
-    # What was kept is judged again, by the same checker: the same comes of it.
+    # The recorded run is judged again by the same checker, with the same result.
     replayed = cli("challenge", "--replay", str(history), "--json")
     again = json.loads(replayed.stdout)
     assert replayed.returncode == process.returncode
@@ -72,7 +72,7 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
 ):
     history = tmp_path / "history"
     process = cli.start("challenge", "--start", "sqlite", *LONG, "--history", str(history))
-    # Anybody's: one that is killed before it had a lock goes on in another diary.
+    # Of any client: one that is killed before its first lock continues in another diary.
     eventually(lambda: any('"ok"' in one.read_text() for one in history.glob("*.jsonl")))
     assert is_anybody_left(history)
 

@@ -1,4 +1,4 @@
-"""What `lockfast challenge` says before, during and after a run; no run is needed for it."""
+"""What `lockfast challenge` prints before, during and after a run; no test here needs a run."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_the_summary_says_it_all_at_every_width(invalid, width):
         "1 of 2 kinds had no turn; about --time 120",
     ):
         assert part in text, part
-    assert "two again" not in text  # it is counted, and is no fault of the lock
+    assert "two again" not in text  # it is counted, but is not the lock's fault
 
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_no_line_of_the_summary_is_wider_than_the_terminal(invalid, width):
     lines = shown(invalid, width=width).splitlines()
 
-    # But for the command, which is there to be copied.
+    # Except for the command, which is meant to be copied.
     assert max(len(line) for line in lines if "lockfast challenge" not in line) <= width
 
 
@@ -112,7 +112,7 @@ def test_progress_says_how_long_still_what_strikes_and_what_was_found():
     now = RunProgress(seconds=12.0, doing="way-cut", grants=1234, findings=1)
     later = replace(now, seconds=13.0, wrong=frozenset({"stall", "overlap"}))
 
-    # One that is documented is nothing wrong.
+    # A documented finding does not count as wrong.
     assert (
         progress_sentence(now, seconds=60.0)
         == "48 s left, nothing wrong, 1,234 grants; fault way-cut"
@@ -151,7 +151,7 @@ def test_in_a_pipe_a_line_is_written_now_and_then_and_at_every_finding():
 
 @dataclass
 class Known:
-    """As much of a fault as is asked before a run."""
+    """The part of a fault that is needed before a run."""
 
     is_destructive: bool = False
     lacks: str = ""
@@ -181,7 +181,7 @@ def test_whoever_asks_to_strike_servers_of_others_is_told_what_it_takes():
 
 
 def test_a_run_of_nothing_but_faults_that_cannot_be_made_is_refused():
-    """An hour of quiet would be called valid."""
+    """A run without any fault would count as valid."""
     there = FAULTS | {"clock-jump": Known(lacks="it needs root")}
 
     with pytest.raises(ConfigurationError, match="clock-jump: it needs root"):

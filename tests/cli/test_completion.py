@@ -13,7 +13,7 @@ import lockfast
 
 @pytest.fixture
 def offered(cli):
-    """What a shell is offered at the end of a line that begins like this."""
+    """Return what a shell offers at the end of a line that begins with these words."""
 
     def ask(*words: str, **environment: str) -> list[str]:
         done = cli(
@@ -25,7 +25,7 @@ def offered(cli):
             }
         )
         assert done.stderr == ""
-        return done.stdout.splitlines()[1::3]  # of each its kind, itself, and its help
+        return done.stdout.splitlines()[1::3]  # three lines each: kind, value, help
 
     return ask
 
@@ -49,7 +49,7 @@ def test_names_of_locks_are_offered(offered, in_use, command):
 
 
 def test_a_store_that_cannot_be_asked_offers_nothing_and_says_nothing(offered):
-    """It stands in the middle of a line that somebody types."""
+    """The output would appear in the middle of a line that the user is typing."""
     assert offered("show", "", LOCKFAST_URL="foo://host") == []
     assert offered("show", "", LOCKFAST_URL="sqlite:////no/such/folder/locks.db") == []
 

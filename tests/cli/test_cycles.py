@@ -1,4 +1,4 @@
-"""Which cycles of waiting the answers of a store show, and which they only seem to."""
+"""Which deadlocks the replies of a store show, and which cycles are only apparent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_two_who_wait_for_each_other_are_named():
 
 
 def test_what_only_one_look_shows_is_no_cycle():
-    """The names are read one after the other, while others come and go."""
+    """The names are read one after the other, while other clients come and go."""
     looks = iter([TANGLE, TANGLE[:1]])
 
     assert confirmed_cycles(lambda: next(looks)) == []
@@ -45,7 +45,7 @@ def test_whom_an_older_version_wrote_down_is_taken_to_go_on():
 
 
 def test_threads_of_one_process_are_told_apart():
-    """One holds what another of the same name waits for; nobody waits in a circle."""
+    """One thread holds what another thread of its process waits for, so this is not a cycle."""
     twin = replace(ONE, asker="aa-2")
 
     assert found([name("x", ONE, OTHER), name("y", OTHER, twin)]) == []

@@ -21,7 +21,7 @@ FIELDS = ["story", "guarded", "sold", "stock", "duplicates", "stale_writes", "se
 
 @pytest.fixture
 def told(cli):
-    """The whole demo, played once, as it reports itself."""
+    """The output of one run of the whole demo."""
     return cli("demo", "--json")
 
 
@@ -97,7 +97,7 @@ def test_the_timeline_draws_what_is_too_short_for_a_column():
 
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_sale_is_over_before_the_next_one_may_begin(guarded):
-    """Else a late process draws it over the next one, as if two had held the lock."""
+    """Otherwise a late process would draw its sale over the next, as if two had held the lock."""
     traced: list[tuple[str, float]] = []
     with Locks("memory://") as locks, closing(sqlite3.connect(":memory:")) as shop:
         shop.execute("CREATE TABLE stock (n INTEGER)")

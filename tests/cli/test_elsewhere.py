@@ -1,4 +1,4 @@
-"""On another platform than Linux: what a command cannot do there it says in one sentence."""
+"""On platforms other than Linux, a command that cannot work explains so in one sentence."""
 
 from __future__ import annotations
 

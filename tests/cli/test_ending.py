@@ -1,4 +1,4 @@
-"""When a command is told to stop, and when it has to be dead."""
+"""When a command is asked to stop, and when it must be dead."""
 
 from __future__ import annotations
 

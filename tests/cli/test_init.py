@@ -1,4 +1,4 @@
-"""`init`: the tables of a store that needs some, made, printed and dropped."""
+"""`init` creates, prints and drops the tables of a store that needs some."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 @pytest.fixture
 def tables() -> Iterator[PostgresqlTables]:
-    """Give tables in a schema that is not there yet."""
+    """Tables in a schema that does not exist yet."""
     found = PostgresqlTables(schema=f"s{os.urandom(4).hex()}")
     yield found
     shared_server().run(f"DROP SCHEMA IF EXISTS {found.schema} CASCADE")
@@ -56,7 +56,7 @@ def test_the_tables_are_made_and_the_second_time_there_is_nothing_to_do(
 
 
 def test_two_urls_are_one_too_many(init, server, tables) -> None:
-    """Whichever is taken, the tables may be made where nobody expects them."""
+    """Whichever URL won, the tables might be created where they are not expected."""
     done = init("--url", "sqlite://elsewhere.db")
 
     assert done.exit_code == 2

@@ -1,4 +1,4 @@
-"""What the doctor says of the leases in use, whatever else it has found."""
+"""What the doctor reports about the leases in use, whatever else it has found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDE = Finding("warning", "permissions", "the user may do everything", "give it 
 
 
 def test_a_store_that_stops_answering_before_its_leases_are_read_is_told_of(monkeypatch):
-    """What else was found is shown all the same."""
+    """All other findings are shown anyway."""
 
     def away(_prefix: str = "") -> Iterator[Inspection]:
         raise BackendUnavailable("the server is gone")

@@ -1,4 +1,4 @@
-"""`ls` and `show`: which locks, in which order, laid out for the screen that is there."""
+"""`ls` and `show`: which locks, in which order, and how they fit the width of the screen."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_forty_columns_show_a_few_lines_for_each():
 
 
 def test_what_does_not_fit_into_a_line_goes_on_below_its_beginning():
-    """And not at the edge, where the names stand, nor by a lone "s"."""
+    """Not at the left edge, which is for names, and without a lone "s" on a line."""
     one = seen("pool", age=7500.0, capacity=12)
 
     lines = shown(one, width=40)
@@ -83,7 +83,7 @@ def test_what_does_not_fit_into_a_line_goes_on_below_its_beginning():
 
 
 def test_a_screen_has_no_room_for_columns_in_which_nothing_stands():
-    """A pipe has: whoever counts columns there finds each where it always is."""
+    """A pipe keeps the empty columns, so that each column has a fixed number."""
     for width, columns in ((80, 6), (None, 8)):
         head, _ = shown(seen("report"), width=width)
         assert len(re.split(" {2,}", head)) == columns
@@ -114,7 +114,7 @@ def test_readers_and_the_writer_are_told_apart():
 def test_columns_stand_below_each_other_also_under_wide_letters():
     lines = shown(seen("注文"), seen("order"))
 
-    # Each of these letters takes two columns.
+    # Each of these characters takes two columns.
     assert lines[1].index("web1") + 2 == lines[2].index("web1") == lines[0].index("HELD")
 
 

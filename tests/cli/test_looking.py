@@ -13,7 +13,7 @@ import lockfast
 
 @pytest.fixture
 def locks(cli):
-    """A client of the application's own, on the same store."""
+    """A client of the application, on the same store."""
     with lockfast.Locks(cli.url, label="worker") as one:
         yield one
 
@@ -108,7 +108,7 @@ def test_show_tells_since_when_somebody_waits(cli, held, eventually, inspect):
 
 
 def test_a_name_that_stays_closed_is_shown_as_closed(cli):
-    """The command has ended, and nobody holds the lock: --min-hold keeps it closed."""
+    """The command has ended and the lock is released, but --min-hold keeps the name closed."""
     cli("run", "cron-mail", "--min-hold", "600", "--", "true")
 
     answer = cli.json("show", "cron-mail")
@@ -175,7 +175,7 @@ def test_break_of_a_free_name_says_so(cli):
 
 
 def test_break_by_token_ends_that_lease_and_no_successors(cli, held):
-    """A slow operator has looked at a lease that has ended since."""
+    """A slow operator has looked at a lease that has ended meanwhile."""
     held("report")
     token = _last_token(cli)
 

@@ -1,4 +1,4 @@
-"""The likeliest mistakes: each is answered by one sentence that says what to do."""
+"""The likeliest mistakes: each gets one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_wrong_url_is_told_what_is_accepted(cli, url, sentence, command):
     ids=" ".join,
 )
 def test_looking_at_a_file_that_is_not_there_makes_none(cli, tmp_path, command):
-    """A mistyped path would look like an idle store, now and whenever somebody looks again."""
+    """Otherwise a mistyped path would look like an idle store, now and on every later look."""
     path = tmp_path / "lokcs.db"
 
     done = cli(*command, "--url", f"sqlite://{path}")
@@ -139,7 +139,7 @@ sys.exit(lockfast.cli.app.main())
 
 @pytest.mark.parametrize("how", ["named", "default"])
 def test_a_state_directory_of_another_user_is_told_as_such(how):
-    """As after `sudo -u`, with XDG_STATE_HOME or a path that is not one's own."""
+    """As after `sudo -u`, because of XDG_STATE_HOME or a path that belongs to another user."""
     with tempfile.TemporaryDirectory() as state:
         Path(state).chmod(0o755)
         closed = Path(state, "lockfast")

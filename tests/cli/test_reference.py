@@ -1,4 +1,4 @@
-"""The reference page says what the program says; `python tests/cli/test_reference.py` mends it."""
+"""The reference page shows the actual help; `python tests/cli/test_reference.py` updates it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BLOCK = re.compile(r"```text\nUsage: (?P<path>lockfast(?: [a-z]+)?) .*?```", re.
 def help_of(path: str) -> str:
     """Return the help that a terminal of 80 columns shows."""
     arguments = [*path.split()[1:], "--help"]
-    # On a terminal click leaves two of its columns free, and none under its runner.
+    # On a terminal, click leaves two columns unused; under its test runner, none.
     result = CliRunner().invoke(app, arguments, prog_name="lockfast", terminal_width=78)
     assert result.exit_code == 0
     return result.output.rstrip()
 
 
 def mended(page: str) -> str:
-    """Return the page with every help text as it is now."""
+    """Return the page with every help text updated."""
     return BLOCK.sub(lambda block: f"```text\n{help_of(block['path'])}\n```", page)
 
 

@@ -1,4 +1,4 @@
-"""`lockfast run`: what the command gets, and how its end is told."""
+"""`lockfast run`: what the command inherits, and how its end is reported."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_whole_process_group_of_the_command_gets_the_signal(
 
 
 def test_a_command_that_ignores_term_keeps_its_lock(cli, tmp_path, eventually):
-    """A signal for the command is the command's matter: only its end frees the lock."""
+    """How it handles signals is up to the command: the lock is free only when the command ends."""
     log, ready, go = tmp_path / "log", tmp_path / "ready", tmp_path / "go"
     script = (
         f'trap "touch {log}" TERM; touch {ready}; while [ ! -e {go} ]; do sleep 0.01; done; exit 0'
@@ -114,7 +114,7 @@ def test_a_command_that_ignores_term_keeps_its_lock(cli, tmp_path, eventually):
 
 
 def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
-    """`nohup lockfast run …` survives the end of the terminal, and so does the command."""
+    """`nohup lockfast run …` survives the loss of the terminal, and so does the command."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     script = f"touch {ready}; while [ ! -e {go} ]; do sleep 0.01; done"
     nohup = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
@@ -128,7 +128,7 @@ def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
 
 
 def _group_of(cli, tmp_path, eventually):
-    """Start a command with a child of its own; return lockfast and what it started."""
+    """Start a command that has a child; return lockfast and the processes that it started."""
     pids = tmp_path / "pids"
     script = f"sleep 600 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
     running = cli.start("run", "report", "--", "sh", "-c", script)
@@ -149,7 +149,7 @@ def test_lockfast_killed_with_9_takes_the_command_with_it(cli, tmp_path, eventua
 def test_lockfast_killed_together_with_its_guard_takes_the_command_with_it(
     cli, tmp_path, eventually, is_running
 ):
-    """`pkill -9 -f lockfast` finds both; the kernel ends the command, not what it started."""
+    """`pkill -9 -f lockfast` kills both; the kernel then ends the command, but not its children."""
     running, guard, command, child = _group_of(cli, tmp_path, eventually)
 
     os.kill(guard, signal.SIGKILL)

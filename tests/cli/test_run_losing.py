@@ -18,7 +18,7 @@ from lockfast.cli.run_process import Guard
 from lockfast.runtime.clock import Clock
 from lockfast_challenge.processes import EVENTUALLY_SECONDS, freeze
 
-# Ignores TERM, notes it, and says over and over when it was last alive.
+# Ignores TERM but records it, and keeps recording when it was last alive.
 STUBBORN = """
     import os, signal, sys, time
     folder = sys.argv[1]
@@ -54,7 +54,7 @@ def _last_sign_of_life(tmp_path):
 
 @pytest.fixture
 def frozen_store(tmp_path, inspect):
-    """Keep every writer out of the store; give when the lease ends there."""
+    """Lock all writers out of the store; return when the lease ends there."""
 
     def freeze(name: str):
         database.execute("BEGIN EXCLUSIVE")
@@ -68,7 +68,7 @@ def frozen_store(tmp_path, inspect):
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
 def test_a_guard_that_struck_first_is_no_error(error):
-    """Two see the same deadline; the one who comes second has nobody to tell."""
+    """Both watch the same deadline; if the guard was first, sending to it fails, which is fine."""
 
     class Line:
         def send(self, _words, _flags):
@@ -81,7 +81,7 @@ def test_a_guard_that_struck_first_is_no_error(error):
 
 @pytest.fixture
 def guarded():
-    """A process that sleeps in a group of its own, and its guard."""
+    """A sleeping process in its own process group, and its guard."""
     sleeper = subprocess.Popen(["sleep", "600"], process_group=0)
     guard = guards.post(sleeper.pid)
     yield sleeper, guard
@@ -91,7 +91,7 @@ def guarded():
 
 
 def test_a_guard_that_is_stopped_keeps_nobody_waiting_and_acts_on_the_last_word(guarded):
-    """However much it was told meanwhile: an old deadline must not end a healthy command."""
+    """However many deadlines it was sent meanwhile: an old one must not end a healthy command."""
     sleeper, guard = guarded
     os.kill(guard.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, guard.pid, os.WSTOPPED | os.WNOWAIT)
@@ -110,7 +110,7 @@ def test_a_guard_that_is_stopped_keeps_nobody_waiting_and_acts_on_the_last_word(
 def test_a_command_whose_group_is_stopped_for_long_goes_on_when_it_is_continued(
     cli, tmp_path, eventually, inspect
 ):
-    """An operator pauses a job: lockfast renews meanwhile, and nothing is told or ended."""
+    """An operator pauses a job: lockfast keeps renewing, and neither reports nor ends anything."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     told = f"echo $$ > {ready}.new; mv {ready}.new {ready}"
     script = f"{told}; until [ -e {go} ]; do sleep 0.01; done; exit 7"
@@ -131,7 +131,7 @@ def test_a_command_that_is_killed_while_its_group_is_stopped_ends_the_run(
     cli, tmp_path, eventually, inspect
 ):
     ready = tmp_path / "ready"
-    # By the shell alone: a program of its own would be stopped along, and outlive what is killed.
+    # Only the shell itself: any other program would be stopped too, and outlive the killed shell.
     script = f"echo $$ > {ready}; exec sleep 600"
     running = cli.start("run", "report", "--ttl", "1.5", "--", "sh", "-c", script)
     eventually(lambda: ready.exists() and ready.read_text().endswith("\n"))
@@ -144,7 +144,7 @@ def test_a_command_that_is_killed_while_its_group_is_stopped_ends_the_run(
 
 
 def test_a_broken_lock_ends_the_command(cli, stubborn, tmp_path):
-    """It is told by TERM and ended by KILL, within the renewal that tells of the break."""
+    """It gets TERM and then KILL, as soon as a renewal reports the break."""
     running = stubborn("--ttl", "3")
 
     assert cli("break", "report", "--yes").returncode == 0
@@ -168,7 +168,7 @@ def test_a_frozen_store_ends_the_command_before_its_lease(stubborn, tmp_path, fr
 def test_a_frozen_lockfast_ends_the_command_before_its_lease(
     stubborn, tmp_path, eventually, is_running, inspect
 ):
-    """Nobody is there to renew or to send TERM; the guard still watches the deadline."""
+    """The process can neither renew nor send TERM, but its guard still watches the deadline."""
     running = stubborn("--ttl", "3")
     freeze(running)
     remaining = inspect("report").holders[0].remaining
@@ -217,7 +217,7 @@ def test_a_command_that_obeys_is_ended_by_term_alone(cli, tmp_path, eventually):
 
 
 def test_a_long_command_keeps_its_lock_by_renewal(cli, held, terminated):
-    """Longer than one renewal alone would last, and nobody is told of anything."""
+    """Held for longer than one renewal would last, without any message."""
     holder = held("report", "--ttl", "1.5")
     ages = [0.0]
     deadline = time.monotonic() + 20

@@ -1,4 +1,4 @@
-"""`lockfast run` in cron and in CI: what it says where nobody watches, and when it is silent."""
+"""`lockfast run` in cron and CI: what it reports in a log, and when it is silent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 
 def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
-    """In a log a line that changes every second would be thousands of lines."""
+    """In a log, a status line that changes every second would be thousands of lines."""
     holder = held("report")
     waiting_run = cli.start("run", "report", "--", "true")
 
@@ -34,7 +34,7 @@ def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
 
 
 class Looked:
-    """A client that counts how often it is asked, and ends the wait the third time."""
+    """A client that counts inspections, and ends the wait at the third."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -84,13 +84,13 @@ NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
     ids=["held", "by several", "closed"],
 )
 def test_a_log_is_told_a_moment_and_no_age(seen, said):
-    """It is read hours later."""
+    """A log is read hours later, when an age means nothing."""
     assert state_since(seen, now=NOW) == said
 
 
 @pytest.mark.parametrize("options", [("--quiet",), ("-q", "-E", "9"), ("-E", "0")])
 def test_a_conflict_can_be_told_by_the_exit_code_alone(cli, held, options):
-    """`-E 0` says that it is no failure, and cron sends a mail for every line."""
+    """`-E 0` declares it no failure, and cron sends a mail for every line."""
     held("report")
 
     done = cli("run", "report", "--no-wait", *options, "--", "true")
@@ -118,7 +118,7 @@ def test_a_quiet_run_says_nothing_while_it_waits(cli, held, eventually, inspect,
 
 
 def test_it_starts_without_rich():
-    """Cron starts it every minute, and an import of rich takes longer than the lock."""
+    """Cron starts it every minute, and importing rich takes longer than the lock."""
     program = "import sys; sys.modules['rich'] = None\nimport lockfast.cli.run, lockfast.cli.app\n"
 
     done = subprocess.run(

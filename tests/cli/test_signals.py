@@ -1,4 +1,4 @@
-"""Signals that `lockfast run` is sent while it waits for the lock."""
+"""Signals that `lockfast run` receives while it waits for the lock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockfast.cli.run_supervision import Signalled, Signals
 
 
 def test_a_signal_that_was_swallowed_still_ends_the_wait():
-    """Python swallows what a handler raises inside a finalizer."""
+    """Python swallows an exception that a signal handler raises inside a finalizer."""
     with Signals() as signals:
         assert not signals.is_set()
         with suppress(Signalled):

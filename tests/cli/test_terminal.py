@@ -47,14 +47,14 @@ class Screen:
         if select.select([self._keys], [], [], 0.05)[0]:
             try:
                 self.seen += os.read(self._keys, 4096).decode(errors="replace")
-            except OSError:  # how Linux tells that nobody has the terminal open any more
+            except OSError:  # Linux raises this when no process has the terminal open any more
                 return False
         return True
 
 
 @pytest.fixture
 def on_terminal(cli):
-    """Start a program on a terminal of 80 columns; give it and its screen."""
+    """Start a program on a terminal of 80 columns; return it and its screen."""
     keys, terminal = os.openpty()
     os.set_inheritable(terminal, True)
 
@@ -165,7 +165,7 @@ def test_a_command_stopped_for_longer_than_its_lease_is_not_continued(cli, on_te
 
 @pytest.fixture
 def in_use(cli):
-    """A store in which something is held."""
+    """A store with a lock that is held."""
     with lockfast.Locks(cli.url, label="a worker") as locks, locks.lock("report"):
         yield
 
@@ -219,7 +219,7 @@ def test_ctrl_c_ends_a_challenge_and_shows_what_it_saw(cli, on_terminal):
 
 
 def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal):
-    """What is broken is what the question named."""
+    """Only the lease that the question named is broken."""
     with lockfast.Locks(cli.url) as locks:
         lock = locks.lock("report")
         old = lock.acquire()

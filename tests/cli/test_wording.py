@@ -1,4 +1,4 @@
-"""How facts are said to people."""
+"""How facts are worded for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A statement on the caller's connection: the same answer from every library."""
+"""A statement on the caller's connection gets the same reply from every library."""
 
 from __future__ import annotations
 

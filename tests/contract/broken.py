@@ -1,6 +1,6 @@
-"""For each law something that breaks it.
+"""For each law, a subject that breaks it.
 
-Some laws are kept by the backend, some by the client; what is broken here is whichever keeps it.
+Some laws are kept by the backend, some by the client; whichever keeps a law is broken here.
 """
 
 # ruff: noqa: N801 - a class attribute that is a class is still an attribute
@@ -140,7 +140,7 @@ class Law05(Whole):
 
 
 class Law06(Whole):
-    """No tombstones: a late request finds an open door."""
+    """No tombstones: a late request is granted."""
 
     class backend_class(AsyncMemoryBackend):
         async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
@@ -149,7 +149,7 @@ class Law06(Whole):
 
 
 class Law07(Whole):
-    """A renewal that was not answered counts as done."""
+    """An unanswered renewal counts as done."""
 
     def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
         locks = super().make_locks(backend, **options)
@@ -166,7 +166,7 @@ class Law07(Whole):
 
 
 class Law08(Whole):
-    """Requests that are given up far too late."""
+    """Requests are given up far too late."""
 
     def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
         locks = super().make_locks(backend, **options)
@@ -207,7 +207,7 @@ class Law09(Whole):
             return answer
 
         async def wait(self, claim: Claim, *, deadline: float) -> None:
-            if claim.id in self.held_back:  # the store would say that it was admitted long ago
+            if claim.id in self.held_back:  # the store itself admitted this claim long ago
                 await asyncio.sleep(deadline - self.now())
             else:
                 await super().wait(claim, deadline=deadline)
@@ -239,7 +239,7 @@ class Law11(Whole):
 
 
 class Law12(Whole):
-    """Names that differ only in case are one."""
+    """Names that differ only in case are the same lock."""
 
     class backend_class(AsyncMemoryBackend):
         async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -263,7 +263,7 @@ class Law13(Whole):
 
 
 class Law14(Whole):
-    """A close that tells nobody."""
+    """A close that does not notify holders."""
 
     class locks_class(AsyncLocks):
         async def aclose(self) -> None:
@@ -273,7 +273,7 @@ class Law14(Whole):
 
 
 class Law15(Whole):
-    """A min_hold that is not kept."""
+    """A min_hold that is ignored."""
 
     class backend_class(AsyncMemoryBackend):
         async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -285,7 +285,7 @@ class Law15(Whole):
 
 
 class CountsNoPermits(Whole):
-    """Locked, as soon as anybody is inside."""
+    """Reports locked as soon as any permit is taken."""
 
     law = 2
 
@@ -301,7 +301,7 @@ class CountsNoPermits(Whole):
 
 
 class BreaksWhateverIsThere(Whole):
-    """A break that does not look at the token."""
+    """A break that ignores the token."""
 
     law = 4
 
@@ -311,7 +311,7 @@ class BreaksWhateverIsThere(Whole):
 
 
 class BreaksInSilence(Whole):
-    """A client that does not tell its own leases of its own break."""
+    """A client whose own break does not notify its own leases."""
 
     law = 7
 
@@ -322,7 +322,7 @@ class BreaksInSilence(Whole):
 
 
 class ForgetsItsRenewals(Whole):
-    """A client that renews, and counts on from the first grant."""
+    """A client that renews, but still counts its ttl from the first grant."""
 
     law = 7
 
@@ -340,7 +340,7 @@ class ForgetsItsRenewals(Whole):
 
 
 class CountsNoWaiting(Whole):
-    """A line in which nobody knows since when."""
+    """A line that does not report how long a claim has waited."""
 
     law = 10
 
@@ -363,7 +363,7 @@ class SaysNothingOfClosing(Whole):
 
 
 class AttestsWhatIsOver(Whole):
-    """A sequencer that stays current once it was."""
+    """A sequencer that stays current for ever once it was current."""
 
     law = 3
 
@@ -376,7 +376,7 @@ class AttestsWhatIsOver(Whole):
 
 
 class AnyHold(str):
-    """Looks like whichever hold one asks for."""
+    """Compares equal to every hold."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -386,7 +386,7 @@ class AnyHold(str):
 
 
 class AttestsByTokenAlone(Whole):
-    """A store that takes whatever sequencer has the token of its holder."""
+    """A store that accepts any sequencer with the token of its holder."""
 
     law = 12
 

@@ -1,6 +1,6 @@
-"""What breaks a law is caught by that law's tests and by no other's.
+"""Whatever breaks a law is caught by that law's tests, and by no other tests.
 
-A contract that lets these pass would mean nothing.
+A contract that let these subjects pass would mean nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def laws_that_fail(subject: type[Whole]) -> set[int]:
             continue
         try:
             getattr(subject(), name)()
-        except Exception:  # noqa: BLE001 - whatever a broken subject leads to is a failure
+        except Exception:  # noqa: BLE001 - any exception of a broken subject is a failure
             failed.add(int(law[1]))
         except BaseException as error:
             if not str(error).startswith("DID NOT RAISE"):  # pytest's own; a timeout is none
@@ -44,12 +44,12 @@ def test_the_unbroken_subject_passes() -> None:
 @pytest.mark.parametrize("law", range(1, 16))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_broken_law_is_caught_by_its_own_tests_and_by_no_others(law: int) -> None:
-    """The name of the failing test says which promise is not kept."""
+    """The name of the failing test says which promise is broken."""
     assert laws_that_fail(LAWS[law]) == {law}
 
 
 @pytest.mark.parametrize("subject", TELLING)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_is_told_wrongly_is_caught_too(subject: Any) -> None:
-    """By a test of the law that it serves."""
+    """By the tests of the law that the report belongs to."""
     assert laws_that_fail(subject) == {subject.law}

@@ -1,4 +1,4 @@
-"""The backend that fails on command, put around a store by its URL."""
+"""The backend that fails on command, wrapped around a store by its URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockfast.testing import AsyncFaultyBackend, FaultyBackend, ManualClock
 
 
 def test_a_lost_reply_is_asked_for_again() -> None:
-    """One line gives a user the fault, with nothing that is not public."""
+    """A user needs one line for the fault, and public names only."""
     faulty = FaultyBackend.around("memory://")
     faulty.lose_reply("try_acquire")
 
@@ -38,7 +38,7 @@ def test_the_asyncio_flavour_has_the_same_door() -> None:
 
 
 def test_it_is_around_the_store_that_the_url_names() -> None:
-    """A healthy client beside it sees what it holds, by the clock that was given."""
+    """A healthy client of that store sees its holds, on the same clock."""
     clock = ManualClock()
     faulty = FaultyBackend.around("memory://faulty", namespace="shop", clock=clock)
     ill = Locks.from_backend(faulty, clock=clock, ttl=10.0)

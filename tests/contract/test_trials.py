@@ -1,4 +1,4 @@
-"""A law is tried anew only if the store, or the machine, kept a witness waiting meanwhile."""
+"""A law is tried again only if the store, or the machine, was too slow meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TTL = 3.0
 
 
 class Slow(Whole):
-    """A store that takes `pause` seconds to read who holds a name, `write_pause` to renew."""
+    """A store that takes `pause` seconds to inspect a name, and `write_pause` to renew."""
 
     pause = 0.0
     write_pause = 0.0
@@ -69,7 +69,7 @@ def test_what_fails_while_nothing_was_answered_is_tried_with_another_name_and_tw
 
 
 def test_a_store_that_reads_quickly_and_writes_slowly_is_slow(monkeypatch):
-    """As a database does whose disk has stalled: what is in its memory it can still say."""
+    """Like a database with a stalled disk, which can still read what is in memory."""
     slow = tried(monkeypatch, write_pause=0.6, fails=1)
 
     assert slow == [("door 0", TTL), ("door 1", 2 * TTL)]
@@ -80,14 +80,14 @@ def test_what_passes_passes_however_slow_the_store_is(monkeypatch):
 
 
 def test_what_fails_again_and_again_fails_in_the_end(monkeypatch):
-    """Once the ttl is long enough for such a store, or after so many times."""
+    """Either with a ttl that is long enough for this store, or after the last trial."""
     assert tried(monkeypatch, pause=0.6, fails=99)[2:] == [("failed", 0.0)]
     assert len(tried(monkeypatch, pause=900.0, fails=99)) == TRIALS + 1
 
 
 @pytest.mark.parametrize("error", [pytest.fail.Exception, LookupError])
 def test_whatever_a_trial_raises_is_its_failure(error):
-    """Also what pytest raises where nothing was raised."""
+    """Including the exception of pytest.raises when nothing was raised."""
 
     async def trial(_name: str, _ttl: float) -> None:
         raise error("it failed")

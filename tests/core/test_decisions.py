@@ -89,7 +89,7 @@ def test_spreading_out_never_asks_early(wait: float, jitter: float) -> None:
 def test_an_outage_is_outlived_up_to_a_ttl_in_line_and_once_before(
     since: float, waits: list[float], deadline: float, ttl: float
 ) -> None:
-    """Never past the caller's deadline; and a place in line is gone after a ttl."""
+    """Never past the caller's deadline; and a place in line expires after a ttl."""
     in_line, outside, now = OutagePatience(since), OutagePatience(since), since
     for number, wait in enumerate(waits):
         now += wait

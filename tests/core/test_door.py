@@ -74,7 +74,7 @@ class DoorMachine(RuleBasedStateMachine):
         self.tokens.append(token)
 
     def holds(self, place: Entry | None) -> bool:
-        """Return whether it is inside; an admitted claim may have learned it from its wakeup."""
+        """Return whether the claim is inside; an admitted one may know it from its wakeup."""
         return (
             place is not None and place.standing <= EntryState.ADMITTED and place.until > self.now
         )
@@ -86,7 +86,7 @@ class DoorMachine(RuleBasedStateMachine):
         outcome = self.door.renew(claim.id, now=self.now, ttl=claim.ttl)
         assert (outcome is Renewal.RENEWED) == was_holding
         if place is not None and was_holding:
-            self.token_of[claim.id] = place.token  # an admitted claim may renew before it asks
+            self.token_of[claim.id] = place.token  # an admitted claim may renew before asking
 
     @rule(claim=claims, tombstone=st.booleans())
     def release(self, claim: Claim, *, tombstone: bool) -> None:
@@ -123,8 +123,8 @@ class DoorMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 2.5, 6.0]))
     def pass_time(self, seconds: float) -> None:
-        # Less than the lifetime of a tombstone in all: a claim that is forgotten may come back, and
-        # that is correct.
+        # In total less than the lifetime of a tombstone: a claim whose tombstone has expired may
+        # come back, which is correct.
         if self.now < 1050.0:
             self.now += seconds
 
@@ -178,7 +178,7 @@ def test_a_grant_is_a_grant() -> None:
 
 
 def test_a_clock_that_was_put_back_closes_no_name_that_was_given_back() -> None:
-    """With a start in the future, it would stay closed until then."""
+    """If its minimum hold began in the future, the name would stay closed until then."""
     door = Door()
     door.arrive(Claim("1", "door", "a", "", 1, 1, 5.0), now=4000.0)
 

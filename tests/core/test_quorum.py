@@ -98,7 +98,7 @@ def test_a_hung_node_is_waited_for_where_nobody_else_is_left():
 
 
 def test_a_node_that_does_not_count_is_no_refusal():
-    """As far as we know nobody holds the name: the store is not whole, and that is an outage."""
+    """No other holder is known: too few nodes count, which is an outage and not contention."""
     assert (
         verdict([NodeVote.GRANTED] * 2 + [NodeVote.NOT_COUNTED] * 3, is_time_up=True)
         is Verdict.UNREACHABLE

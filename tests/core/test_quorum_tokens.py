@@ -83,7 +83,7 @@ class Model(NamedTuple):
     def _of_client(self, state: State, number: int, claim: Claim) -> Iterator[State]:
         nodes = len(state.nodes)
         if claim.phase != OVER:
-            yield _with_claim(state, number, Claim(OVER, (0,) * nodes))  # on purpose, or by a crash
+            yield _with_claim(state, number, Claim(OVER, (0,) * nodes))  # on purpose, or in a crash
         given = [token for token in claim.tokens if token]
         if claim.phase == ASKING and len(given) >= majority(nodes):
             found = allotted(given, nodes=nodes)
@@ -128,7 +128,7 @@ class Model(NamedTuple):
             # Its reply may be lost: then the reply to a repeat has the token.
             yield _with_node(state, i, node._replace(claim=number, given=token, last=token))
         elif claim.phase == ASKING and self.allots_anew and node.given <= node.least:
-            # It was given before the node was taught: a repeat must not bring it back.
+            # The grant was recorded before the node was taught: a repeat must not return it.
             token = self._allotted_by(i, node, number)
             if node.claim == number:
                 yield _with_node(state, i, node._replace(given=token, last=token))
@@ -262,7 +262,7 @@ def test_when_a_node_that_forgot_is_taught_by_enough_the_token_grows():
 
 
 def test_what_a_node_gave_before_it_was_taught_must_not_count_afterwards():
-    """It was recorded while the node did not count; a repeat of the request would find it."""
+    """The grant was recorded while the node did not count; a repeated request would find it."""
     taught = Model((0, 5, 9), (0, 0), forgets=1, teachers=nodes_to_end(3), allots_anew=False)
 
     assert not walked(taught)[1]
@@ -287,7 +287,7 @@ def test_whoever_asks_again_finds_the_token_that_was_given(clocks):
 
 
 def test_whoever_asks_again_and_does_not_hear_the_others_finds_another_token():
-    """The model can fail: the two of three that reply first need not be those that gave it."""
+    """The model can fail: the two of three that reply first need not be those that granted it."""
     assert not walked(Model((0, 0, 9), (0,), repeats=True, hears_others=False))[1]
 
 

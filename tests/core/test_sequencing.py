@@ -50,7 +50,7 @@ def test_what_a_lease_says_is_read_back(name: str, token: int) -> None:
 
 
 def test_it_names_no_claim() -> None:
-    """It can be used to check the lease, and for nothing else: it is no key."""
+    """It can be used to check the lease, and for nothing else: it cannot release or renew."""
     body = told().to_text().removeprefix(SEQUENCER_FORMAT)
 
     assert CLAIM.encode() not in urlsafe_b64decode(body + "=" * (-len(body) % 4))
@@ -82,7 +82,7 @@ def test_only_the_very_token_is_current(holders, is_current) -> None:
 
 
 def test_the_hold_of_another_claim_is_not_current_by_the_same_token() -> None:
-    """Another store, or another namespace of this one, may have given it for the same name."""
+    """Another store, or another namespace, may have issued the same token for the same name."""
     assert not told().is_current_in(seen((7, 1), claim=ANOTHER))
 
 

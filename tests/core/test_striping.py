@@ -1,4 +1,4 @@
-"""Which stripe a key belongs to: the same for all processes, wherever and whenever."""
+"""Which stripe a key belongs to: the same in every process, on every machine, at any time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEYS = st.one_of(PLAIN, st.lists(PLAIN).map(tuple))
 
 
 def test_the_names_stay_what_they_are():
-    """They are a format: two versions of Lockfast, on two machines, have to agree."""
+    """They are a format: two versions of Lockfast on two machines must agree on it."""
     ids = uuid.UUID("12345678-1234-5678-1234-567812345678")
 
     names = [stripe_name("user", key, stripes=64) for key in ("bob", 17, b"\xff", ids, ("a", 1))]
@@ -55,7 +55,7 @@ def test_a_number_and_its_digits_are_one_key(number):
 
 
 def test_a_word_of_an_enum_is_what_it_stands_for():
-    """How Python formats an enum member has changed between its versions."""
+    """How Python formats an enum member differs between versions."""
 
     class Kind(enum.StrEnum):
         SMALL = "small"

@@ -16,7 +16,7 @@ PAGES = sorted(
 PYTHON = {"python"}
 SHELL = {"sh", "console"}
 SHOWN = {"text", "sql", "java", "toml", "yaml"}
-"""What is only shown. Whatever a reader could run is python, sh or console."""
+"""Languages that are shown but not run. Whatever a reader could run is python, sh or console."""
 
 MARKER = re.compile(r"<!-- (?P<word>compile only|prints)(?:: (?P<reason>.+))? -->")
 

@@ -18,12 +18,12 @@ DONE = "every step was done"
 
 
 class WrongError(Exception):
-    """What a page shows is not what happens."""
+    """The page shows something that does not happen."""
 
 
 def main() -> None:
     page, steps = sys.argv[1], json.load(sys.stdin)
-    # A module of its own: what is defined on the page can be found again by its name.
+    # A real module, so that definitions on the page can be found by name.
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     printed = ""
@@ -38,12 +38,12 @@ def main() -> None:
         except BaseException as error:
             wrong = WrongError(f"in the block at {page}:{step['line']}")
             raise wrong from error
-    # Said last, so that an example which ends the process early is no success.
+    # Printed last, so that an example that ends the process early does not count as a success.
     sys.stdout.write(f"{DONE}\n")
 
 
 def run_python(page: str, step: dict[str, str], namespace: dict[str, object]) -> str:
-    # The blank lines make a traceback name the line of the page.
+    # The blank lines make tracebacks show line numbers of the page.
     source = "\n" * (int(step["line"]) - 1) + step["text"]
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -67,7 +67,7 @@ def run_shell(script: str) -> str:
 
 
 def compare(*, expected: str, printed: str) -> None:
-    """`…` stands for whatever a run may print there; everything else is as on the page."""
+    """`…` matches anything; all other output must be as on the page."""
     pattern = re.escape(expected.strip()).replace("…", ".*?")
     lines = "\n".join(line.rstrip() for line in printed.strip().splitlines())
     if not re.fullmatch(pattern, lines, re.DOTALL):

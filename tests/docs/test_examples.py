@@ -1,4 +1,4 @@
-"""What the documentation shows, runs."""
+"""The documentation's examples run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EXEMPT = (
     "make ",
     "pip install ",
 )
-"""Commands that set up a machine, or run what is tested elsewhere."""
+"""Commands that set up a machine, or that are tested elsewhere."""
 
 AROUND = {name: value for name, value in os.environ.items() if not name.startswith("LOCKFAST_")}
-"""Read before there are threads: pytest changes the environment between any two tests."""
+"""Read before any thread starts, because pytest changes the environment between tests."""
 
 
 def steps_of(page: Path) -> list[dict[str, object]]:
-    """Return what the runner has to do for a page."""
+    """Return the steps of a page for the runner."""
     steps: list[dict[str, object]] = []
     for block in blocks((ROOT / page).read_text(encoding="utf-8")):
         if block.marker == "compile only":
@@ -104,7 +104,7 @@ def test_the_examples_on_the_page_run(page, outcomes):
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_every_block_says_what_it_is(page):
-    """A block without a language, or with one that nobody runs, would hide from the test above."""
+    """A block without a language, or with an unknown one, would escape the test above."""
     for block in blocks((ROOT / page).read_text(encoding="utf-8")):
         assert block.language in PYTHON | SHELL | SHOWN, f"{page}:{block.line}: {block.language!r}"
 
@@ -120,7 +120,7 @@ def test_what_is_not_run_compiles_and_says_why(page):
         compile(block.text, f"{page}:{block.line}", "exec")
 
 
-# The runner itself.
+# Tests of the runner itself.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The generated parts say what the code declares."""
+"""The generated parts match what the code declares."""
 
 from __future__ import annotations
 

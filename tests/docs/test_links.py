@@ -1,4 +1,4 @@
-"""Every link inside the documentation leads somewhere, and every page can be found."""
+"""Every link inside the documentation works, and every page can be reached."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_link_leads_somewhere(page):
 def test_every_file_that_is_named_exists(page):
     text = FENCED.sub("", (ROOT / page).read_text(encoding="utf-8"))
 
-    # The pages for those who come from elsewhere also name files of elsewhere.
+    # The pages on migrating from other libraries also name files of theirs.
     patterns = [FILE] if page.name.startswith("from-") else [FILE, MODULE]
     named = {one["path"] for pattern in patterns for one in pattern.finditer(text)}
     places = (ROOT, ROOT / "src" / "lockfast", ROOT / "challenge" / "src")

@@ -1,4 +1,4 @@
-"""The reference leaves nothing out."""
+"""The reference is complete."""
 
 from __future__ import annotations
 

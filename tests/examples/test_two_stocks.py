@@ -1,4 +1,4 @@
-"""The stock that is kept in Redis and in a database: killed at every step, it is never oversold."""
+"""The stock in Redis and a database is never oversold, at whichever step a seller is killed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def file(tmp_path, server):
 
 
 def sell(file: Path, server: RedisServer, number: str, killed_at: str = "") -> int:
-    """Let a process sell, and return how it ended."""
+    """Run a seller in a separate process, and return its exit code."""
     command = [sys.executable, str(EXAMPLE), "sell", str(file), server.url, number, killed_at]
     return subprocess.run(command, env=environment(), timeout=120, check=False).returncode
 
@@ -67,7 +67,7 @@ def test_a_seller_that_is_killed_there_costs_no_lamp_and_sells_none_twice(file, 
 
     ends = [sell(file, server, number) for number in ("killed", "b", "c", "d")]
 
-    assert ends == [0, 0, 0, 1]  # the order that was killed is taken once, and the last has none
+    assert ends == [0, 0, 0, 1]  # the killed order is taken exactly once; none is left for the last
     assert counted(file, server) == (0, 0, STOCK)
 
 
@@ -86,7 +86,7 @@ def test_a_restart_puts_right_what_redis_shows(file, server):
 
 
 def test_a_seller_whose_lease_is_over_is_refused_by_both(file, server):
-    """It was frozen, say, between the look and the writes, and another has sold meanwhile."""
+    """Like a seller that was frozen between reading and writing, while another one sold."""
     with (
         closing(sqlite3.connect(file)) as shop,
         closing(sqlite3.connect(file)) as other_shop,

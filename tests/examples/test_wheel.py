@@ -1,4 +1,4 @@
-"""What is built is what is used: the wheel by a third party, the sdist by whoever has only that."""
+"""The built wheel and sdist work: the wheel for third parties, the sdist for running the tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(*command: str | Path, **options: object) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where the sdist, and the wheel that is made of it, were unpacked."""
+    """Return the folder where the sdist, and the wheel built from it, were unpacked."""
     folder = tmp_path_factory.mktemp("built")
     run(sys.executable, "-m", "build", "--no-isolation", "-o", folder, ROOT)
     [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
@@ -67,7 +67,7 @@ def test_an_example_backend_passes_the_contract_from_the_installed_wheel(built: 
 
 
 def test_tests_run_from_the_sdist(built: Path) -> None:
-    """Some of each kind: of the code, and of the pages and the tools beside it."""
+    """A sample of each kind: tests of the code, of the pages and of the tools."""
     unpacked = built / "sdist"
     alone = {**os.environ, "PYTHONPATH": str(unpacked / "src")}
 
@@ -97,7 +97,7 @@ def test_the_sdist_leaves_out_no_file_that_the_tests_may_need(built: Path) -> No
 
 
 def test_the_description_of_the_package_leads_nowhere_but_out(built: Path) -> None:
-    """An index shows the README outside of the repository, where what is relative is broken."""
+    """An index shows the README outside the repository, where relative links do not work."""
     text = metadata(built).get_payload()
 
     assert "](http" in text

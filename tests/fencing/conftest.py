@@ -1,4 +1,4 @@
-"""What the tests of the guards share: locks, and connections of the application's."""
+"""Fixtures of the guard tests: locks, and connections as an application opens them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def locks(tmp_path) -> Iterator[Locks]:
 
 @pytest.fixture
 def table_of(tmp_path) -> Iterator[Callable[..., GuardedTable]]:
-    """Return a function that opens a connection of a kind, and makes a table by it."""
+    """Return a function that opens a connection of a kind, and creates a table over it."""
     made: list[GuardedTable] = []
 
     def make(kind: str, **options: str) -> GuardedTable:

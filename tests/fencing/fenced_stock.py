@@ -1,9 +1,9 @@
-"""Goods in a row that many processes take from, behind a lock and a fence, or without.
+"""Goods in a row that many processes take from, with a lock and a fence or with neither.
 
     fenced_stock.py KIND WHERE PROCESSES TIMES [STORE]
 
-KIND and WHERE say how the row is reached; without a store of locks nobody locks or fences. It
-ends with 0 if all processes did.
+KIND and WHERE say how to reach the row; without STORE, nothing is locked or fenced. The exit code
+is 0 if that of every process was.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Goods:
 
     def take_plainly(self) -> None:
         left = self.left()
-        self.connection.commit()  # else a database could see that two are at it
+        self.connection.commit()  # otherwise the database could detect the conflict
         spin(MOMENT)
         self.set_plainly(left - 1)
         self.connection.commit()
@@ -63,7 +63,7 @@ class Goods:
 
 
 def work(together: Barrier, kind: str, where: str, times: int, store: str) -> None:
-    """Take one after the other, once all processes are there."""
+    """Take one after another, once all processes are ready."""
     goods = Goods(kind, where)
     lock = Locks(store, request_timeout=LONG).lock("goods") if store else None
     together.wait(LONG)

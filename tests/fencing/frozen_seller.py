@@ -1,4 +1,4 @@
-"""A seller that seals, reads and writes as the page says, and stops at one place on the way.
+"""A seller that seals, reads and writes as the page shows, and stops at one of these steps.
 
 frozen_seller.py ADDRESS STORE NAME SHOP PLACE BOUND
 """
@@ -41,7 +41,7 @@ class Shop:
             return connection.execute(text("SELECT stock FROM lamps")).scalar_one()
 
     def sell(self, lease: Any, pass_by: Callable[[str, Any], None] = lambda *_: None) -> int:
-        """Sell one lamp; `pass_by` is told of each place on the way, and has the connection."""
+        """Sell one lamp; `pass_by` is called at each step, with the connection."""
         with self._engine.begin() as connection:
             seal(connection, "lamps", LAMP, lease)
         count = self.stock()
@@ -65,25 +65,25 @@ class FrozenSeller:
         self._bound = bound
 
     def sell(self) -> str | int:
-        """Return how many lamps are left, or what was refused."""
+        """Return how many lamps are left, or the error as text."""
         lease = self._good_lease()
         try:
             return self._shop.sell(lease, self._pass_by)
         except Exception as error:  # noqa: BLE001 - the test looks at it
-            return repr(error)  # a driver's error is not for another process to unpickle
+            return repr(error)  # another process may be unable to unpickle a driver's error
 
     def _pass_by(self, place: str, connection: Any) -> None:
         if place == self._place:
-            if self._bound:  # only now: a busy machine may stand still on the way here
+            if self._bound:  # not earlier: a busy machine may stall before this step
                 connection.execute(text(self._bound))
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _good_lease(self) -> Any:
         while True:
             lease = self._lock.acquire(timeout=60)
-            if lease.is_trusted:  # not if a busy machine stood still for longer than the ttl
-                # The guard refuses a lease that is known to be over; a frozen process does not
-                # know, so it presents the bare token.
+            if lease.is_trusted:  # not if a busy machine stalled for longer than the ttl
+                # The guard refuses a lease that is known to be over. A frozen process cannot know,
+                # so it presents the bare token.
                 return (lease.name, lease.token)
 
 

@@ -1,4 +1,4 @@
-"""A holder that stops the moment after it made sure that the lock is its own.
+"""A holder that stops right after it has checked that it still holds the lock.
 
 late_writer.py ADDRESS STORE NAME RESOURCE WHERE
 """
@@ -19,7 +19,7 @@ TTL = 2.0
 
 
 class StopsAfterTheCheck:
-    """A lease, whose process stands still right after each check that went well."""
+    """A lease whose process stops right after the first successful check."""
 
     def __init__(self, lease: Any) -> None:
         self._lease = lease
@@ -42,7 +42,7 @@ class LateWriter:
         self._resource = KINDS[resource](where)
 
     def write(self, words: str) -> tuple[bool, Exception | None]:
-        """Write in both ways under one lease; return whether it is over, and what was refused."""
+        """Write both ways under one lease; return whether it is over, and the refusal, if any."""
         lease = self._stopped_lease()
         self._resource.plain(lease, words)
         try:
@@ -52,13 +52,13 @@ class LateWriter:
         return not lease.is_trusted, None
 
     def _stopped_lease(self) -> StopsAfterTheCheck:
-        """Return a lease that was good when the process was stopped, and begins both writes."""
+        """Return a lease that was valid when the process was stopped, for both writes."""
         while True:
             lease = StopsAfterTheCheck(self._lock.acquire(timeout=60))
             try:
                 lease.check()
             except LeaseLost:
-                continue  # a busy machine stood still for longer than the ttl
+                continue  # a busy machine stalled for longer than the ttl
             return lease
 
 

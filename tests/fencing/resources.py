@@ -1,4 +1,4 @@
-"""What is written to, by whom has a lease: plainly, or by a guard. For a test and its processes."""
+"""Resources that a holder writes to, unguarded or through a guard; for a test and its processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockfast.fencing import FencedFile, RedisGuard, fenced_update, fencing_head
 
 
 class Rows:
-    """A table with a row for each way."""
+    """A table with a row for each way of writing."""
 
     def __init__(self, url: str) -> None:
         self._engine = create_engine(url)
@@ -49,7 +49,7 @@ class Rows:
 
 
 class Keys:
-    """A key of Redis for each way."""
+    """Redis, with a key for each way of writing."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url, decode_responses=True)
@@ -72,13 +72,13 @@ class Keys:
 
 
 class Files:
-    """A file for each way."""
+    """A directory with a file for each way of writing."""
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
 
     def prepare(self) -> None:
-        """Nothing has to be there."""
+        """Do nothing: the files need not exist."""
 
     def plain(self, lease: Any, words: str) -> None:
         lease.check()
@@ -91,17 +91,17 @@ class Files:
         return (self._directory / way).read_text()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
 
 class Requests:
-    """A path of a server for each way."""
+    """A server with a path for each way of writing."""
 
     def __init__(self, port: str) -> None:
         self._port = int(port)
 
     def prepare(self) -> None:
-        """It begins empty."""
+        """Do nothing: a new server is empty."""
 
     def plain(self, lease: Any, words: str) -> None:
         lease.check()
@@ -120,7 +120,7 @@ class Requests:
     def ask(
         self, method: str, path: str, body: str = "", headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
-        """Return the status and the body of the answer."""
+        """Return the status and the body of the reply."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         connection.request(method, path, body.encode(), headers or {})
         answer = connection.getresponse()
@@ -129,7 +129,7 @@ class Requests:
         return found
 
     def close(self) -> None:
-        """Each request had a connection of its own."""
+        """Do nothing: each request had its own connection."""
 
 
 KINDS = {"rows": Rows, "keys": Keys, "files": Files, "requests": Requests}

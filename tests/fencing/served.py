@@ -1,7 +1,7 @@
-"""A server of HTTP in a process of its own: served.py MARKS [WHERE], which says its port.
+"""An HTTP server in a separate process: served.py MARKS [WHERE]; it prints its port.
 
-It is as small as a server of ASGI can be: one request for each connection. What is put to
-/plain is taken from everybody, what is put to /fenced from whoever shows a token.
+It is as small as an ASGI server can be, with one request per connection. A PUT to /plain is always
+accepted, a PUT to /fenced only with a token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOCK = "dôor/ 1"
 
 
 def marks_of(kind: str, where: str) -> Any:
-    """Return the store of marks that is on trial."""
+    """Return the store of marks under test."""
     if kind == "memory":
         return MemoryMarks()
     if kind == "redis":
@@ -46,7 +46,7 @@ CONTENT: dict[str, bytes] = {}
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Keep what is put, and give it back."""
+    """Store the body of a PUT, and return it on a GET."""
     if scope["method"] == "PUT":
         CONTENT[scope["path"]] = (await receive())["body"]
         shown = scope.get("lockfast.fencing")

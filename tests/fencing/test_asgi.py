@@ -1,4 +1,4 @@
-"""The middleware: which requests it lets in, and what it says to the others."""
+"""The middleware: which requests it accepts, and how it answers the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lockfast.fencing import (
 
 
 class Site:
-    """An application behind the middleware, and what it was asked."""
+    """An application behind the middleware, and the requests that reached it."""
 
     def __init__(self, **options: Any) -> None:
         self.asked: list[Any] = []
@@ -196,13 +196,13 @@ def test_it_works_in_an_application_of_starlettes_by_a_client_of_httpx():
     ]
 
 
-# Where the marks are.
+# Stores of marks.
 
 NAMES = ("door", "DOOR", "dôor", "door ", "it's %s")
 
 
 async def raised(marks: Any) -> list[int]:
-    """Return what a store of marks says to tokens that go up and down, for several names."""
+    """Return a store's replies to tokens that go up and down, for several names."""
     found = [await marks.raise_to("door", token) for token in (33, 34, 33, 34, 2**53 - 1, 35)]
     return found + [await marks.raise_to(name, 7) for name in NAMES[1:]]
 
@@ -257,7 +257,7 @@ def test_marks_in_a_table(kind, collation, tmp_path):
 
 
 class Opened:
-    """What a pool of asyncio's gives: a connection that is committed when it goes back."""
+    """Like a connection from an asyncio pool, which is committed when it is returned."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -270,7 +270,7 @@ class Opened:
 
 
 def test_marks_that_cannot_be_reached_let_nothing_in(tmp_path):
-    """Rather an error of the server than a late write."""
+    """A server error is better than a late write."""
     site = Site(marks=SqlMarks(contextmanager(_nowhere)))
 
     with pytest.raises(sqlite3.OperationalError):

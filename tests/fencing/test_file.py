@@ -1,4 +1,4 @@
-"""A file that refuses a late token, and is whole at every moment."""
+"""A file that refuses a late token, and that is complete at every moment."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_whoever_keeps_the_mark_locked_is_told_of_and_nothing_is_written(path):
 
 
 def test_a_mark_that_was_replaced_meanwhile_is_not_the_one_that_counts(file, path, monkeypatch):
-    """Else two writers would each lock a file of their own, and check nobody's mark."""
+    """Otherwise two writers would lock different files, and not see each other's mark."""
     mark = path.with_name("report.csv.fence")
     file.seal(("door", 33))
     lock = file._lock
@@ -133,7 +133,7 @@ def test_a_mark_that_was_replaced_meanwhile_is_not_the_one_that_counts(file, pat
 
 
 def test_a_child_that_is_forked_meanwhile_does_not_keep_others_out(file, path, monkeypatch):
-    """It has the locked file open too, for as long as it lives."""
+    """The child has the locked file open too, for as long as it lives."""
     raise_mark, children = file._raise, []
 
     def forking(mark: int, who: object) -> None:
@@ -218,7 +218,7 @@ def test_what_killed_writers_left_is_removed_by_a_later_one(file, path, step):
 
 
 def test_the_draft_of_a_writer_that_lives_is_not_removed(file, path):
-    """Else its own write would fail; it may take long, or be frozen."""
+    """Otherwise that writer would fail; it may be slow or frozen."""
     other = FencedFile(path)
     with other._draft(b"slow") as draft:
         file.write(("door", 33), b"quick")
@@ -228,7 +228,7 @@ def test_the_draft_of_a_writer_that_lives_is_not_removed(file, path):
 
 
 def test_a_draft_that_is_removed_before_it_is_locked_is_made_again(file, path, monkeypatch):
-    """A sweep may take it for a dead writer's in that very moment."""
+    """At that moment, a sweep may take it for a dead writer's draft."""
     make, made = tempfile.mkstemp, []
 
     def make_and_lose(**options: str):
@@ -246,7 +246,7 @@ def test_a_draft_that_is_removed_before_it_is_locked_is_made_again(file, path, m
 
 
 def test_what_only_looks_like_a_draft_is_left_alone(file, path):
-    """A copy that somebody keeps beside it is not ours."""
+    """A copy that a user keeps beside the file is not ours."""
     kept = path.with_name(".report.csv.original")
     kept.write_bytes(b"mine")
 

@@ -1,4 +1,4 @@
-"""A holder that is frozen past the end of its lease: its late write is refused by the resource."""
+"""A holder is frozen past the end of its lease: the resource refuses its late write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATE_WRITER = HERE / "late_writer.py"
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[str]:
-    """Run the server of HTTP in a process of its own, and give its port."""
+    """Run the HTTP server in a separate process, and yield its port."""
     command = [sys.executable, str(HERE / "served.py"), *arguments]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     try:
@@ -39,7 +39,7 @@ def serving(*arguments: str) -> Iterator[str]:
 
 @contextmanager
 def resource(kind: str, directory: Path) -> Iterator[tuple[str, str]]:
-    """Give what `resources` calls it, and where it is."""
+    """Yield the kind of resource, as `resources` calls it, and its address."""
     what, _, of = kind.partition("/")
     if what == "requests":
         where = {"redis": shared_server().url, "sqlite": f"{directory}/marks.db"}.get(of, "")
@@ -87,7 +87,7 @@ def test_the_late_write_is_refused_and_without_a_guard_it_lands(kind, tmp_path):
             assert is_over
             assert isinstance(refusal, StaleToken)
             assert refusal.token < refusal.seen == lease.token
-            assert ours.read("plain") == "late"  # else the guard would have stopped nothing
+            assert ours.read("plain") == "late"  # otherwise the guard stopped nothing
             assert ours.read("fenced") == "second"
         stage.clear_away()
         ours.close()
@@ -109,4 +109,4 @@ def test_the_server_says_what_it_lacks(tmp_path):
         assert status == 412
         assert b'"urn:lockfast:stale-token"' in body
         assert ours.ask("GET", "/fenced")[1] == b"words"
-    assert os.listdir(tmp_path) == []  # noqa: PTH208 - marks in memory leave nothing
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - marks in memory leave no files

@@ -1,4 +1,4 @@
-"""A holder that is frozen in the middle of fencing a row does not block its successors."""
+"""A holder that is frozen while it fences a row does not block its successors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SELLER = Path(__file__).parent / "frozen_seller.py"
 LOCK = "lamps"
 
 BLOCKED = 60
-"""Whoever waits for a row for so many seconds is blocked, and is told so instead of hanging."""
+"""Seconds after which waiting for a row fails, instead of hanging."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def store(tmp_path) -> str:
 
 @pytest.fixture
 def shop_at(tmp_path) -> Iterator[Callable[[str], tuple[str, Shop]]]:
-    """Return a function that gives a shop in a kind of database, and its address."""
+    """Return a function that opens a shop in a kind of database, and returns its URL too."""
     opened: list[Shop] = []
 
     def open_one(kind: str) -> tuple[str, Shop]:
@@ -56,7 +56,7 @@ def _address(kind: str, directory: Path) -> tuple[str, dict[str, object]]:
 
 @pytest.fixture
 def frozen(tmp_path, store) -> Iterator[Callable[..., Puppet]]:
-    """Return a function that gives a seller which has stopped at a place."""
+    """Return a function that starts a seller, and returns it once it has stopped at a step."""
     stage = Stage(tmp_path, SELLER)
 
     def freeze(url: str, place: str, bound: str = "") -> Puppet:
@@ -73,7 +73,7 @@ def frozen(tmp_path, store) -> Iterator[Callable[..., Puppet]]:
 def test_one_frozen_between_its_seal_and_its_write_lets_the_next_holder_through(
     kind, store, shop_at, frozen
 ):
-    """Its transaction is open, and has locked nothing yet: the seal was committed before."""
+    """Its transaction is open but has locked nothing yet: the seal was committed before."""
     url, shop = shop_at(kind)
     late = frozen(url, "before the write")
 
@@ -96,7 +96,7 @@ def test_one_frozen_between_its_seal_and_its_write_lets_the_next_holder_through(
 def test_one_frozen_between_its_write_and_its_commit_loses_its_transaction(
     kind, bound, store, shop_at, frozen
 ):
-    """It has locked the row. The server ends what stands still for longer than that."""
+    """It has locked the row. The server ends transactions that are idle for longer than `bound`."""
     url, shop = shop_at(kind)
     late = frozen(url, "before the commit", bound)
 
@@ -106,4 +106,4 @@ def test_one_frozen_between_its_write_and_its_commit_loses_its_transaction(
     refused = late.answer()
 
     assert left == shop.stock() == 9
-    assert "Error(" in refused  # of the driver, which names it as it likes
+    assert "Error(" in refused  # a driver's error, whose name varies

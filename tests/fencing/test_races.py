@@ -1,4 +1,4 @@
-"""Many writers at once: the mark of a resource never goes back."""
+"""Many writers at once: the mark of a resource never goes down."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from lockfast.fencing import FencedFile, RedisGuard
 
 WRITERS, TOKENS = 4, 40
 LONG = 150.0
-"""What only a hang outlasts; a test may take 180 seconds."""
+"""Timeout that only a hang exceeds, in seconds; a test may take 180."""
 
 Write = Callable[[int], None]
 
 
 def race(opened: list[Write], read: Callable[[], int]) -> None:
-    """Let each writer try many tokens in any order while somebody looks at the mark."""
+    """Make each writer try many tokens, partly out of order, while a reader watches the mark."""
     together, is_over = threading.Barrier(len(opened)), threading.Event()
     accepted: list[int] = []
 
     def writing(number: int, write: Write) -> None:
         tokens = list(range(1 + number, 1 + WRITERS * TOKENS, WRITERS))
-        # Upwards with steps back: each has a chance against the others, and comes late too.
+        # Rising with steps back: each writer sometimes wins and sometimes comes too late.
         tokens.sort(key=lambda token: token + random.uniform(0, 3 * WRITERS))  # noqa: S311 - no secret
         together.wait(LONG)
         for token in tokens:
@@ -86,7 +86,7 @@ def test_the_mark_of_a_row_never_goes_back(kind, how, table_of, tmp_path):
         found = caller.run(f"SELECT fence, words FROM {names[0]} WHERE id = {key}")
         caller.commit()
         mark, words = (found and found[0]) or (0, None)
-        assert not mark or words == str(mark)  # what was written came with its token
+        assert not mark or words == str(mark)  # a value comes with its own token
         return mark or 0
 
     race([writes(one) for one in tables[:-1]], read)

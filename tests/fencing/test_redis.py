@@ -1,4 +1,4 @@
-"""Keys that refuse a late token: one server, a master that Sentinels watch, a cluster."""
+"""Keys that refuse a late token: on a single server, a master with Sentinels, and a cluster."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PLACES = {"alone": shared_server, "sentinel": shared_sentinels, "cluster": share
 
 
 class Place:
-    """A client of one flavour to one kind of deployment, used by blocking calls."""
+    """A client of one flavour on one kind of deployment, used through blocking calls."""
 
     def __init__(self, where: str, flavour: str) -> None:
         self._loop = Loop() if flavour == "async" else None
         self._sentinel = None
-        PLACES[where]()  # here: a server ends with the thread that has started it
+        PLACES[where]()  # in this thread: a server ends with the thread that started it
         self.client = self.call(self._made, where, redis if flavour == "sync" else redis.asyncio)
         self.tag = f"{{{os.urandom(4).hex()}}}"
         self.mark, self.key = f"mark:{self.tag}", f"words:{self.tag}"

@@ -1,4 +1,4 @@
-"""Rows that refuse a late token, by every library and on three databases."""
+"""Rows that refuse a late token, with every library on three databases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def table(request, table_of):
 
 @pytest.fixture(params=ONE_OF_EACH)
 def plain(request, table_of):
-    """A table of each database, for what does not depend on the library."""
+    """A table in each database, for what does not depend on the library."""
     return table_of(request.param)
 
 
@@ -35,7 +35,7 @@ def test_a_smaller_token_is_refused_and_both_are_told(table):
 
 
 def test_one_holder_writes_as_often_as_it_likes(table):
-    for words in ("one", "two", "two"):  # MySQL counts no change for the last
+    for words in ("one", "two", "two"):  # MySQL counts the last one as no change
         table.update(33, words)
     table.seal(33)
 
@@ -145,7 +145,7 @@ INEXACT = [
 def test_a_column_that_rounds_a_token_is_refused_with_a_type_to_use(
     kind, column, verb, token, table_of
 ):
-    """32 bits accept a token of two minutes ago."""
+    """With 32 bits, a token from two minutes ago would be accepted."""
     table = table_of(kind, column=column)
     writes = {
         "update": lambda: table.update(token, "words"),
@@ -190,7 +190,7 @@ def test_a_session_of_mysql_that_would_clamp_a_token_is_refused(table_of):
 
 
 def test_a_column_of_text_is_compared_as_a_number_on_sqlite(table_of):
-    """A store with small tokens would let 9 pass after 10 otherwise."""
+    """Otherwise, with a store whose tokens are small, 9 would pass after 10."""
     table = table_of("sqlite3", column="TEXT")
     table.update(10, "later")
 
@@ -200,10 +200,10 @@ def test_a_column_of_text_is_compared_as_a_number_on_sqlite(table_of):
 
 
 def test_mysql_sees_a_token_that_was_written_after_its_snapshot(table_of):
-    """Its usual isolation shows a plain SELECT what was there when the transaction began."""
+    """At its usual isolation level, a plain SELECT shows the data as of the transaction's start."""
     late, other = table_of("pymysql"), table_of("pymysql")
     theirs, other.name = other.name, late.name
-    assert late.rows() == [(1, "empty", None)]  # the snapshot begins
+    assert late.rows() == [(1, "empty", None)]  # this takes the snapshot
     other.update(34, "later")
     other.caller.commit()
 
@@ -232,7 +232,7 @@ def test_a_key_that_names_several_rows_is_told(plain):
 
 
 def test_an_upsert_that_meets_another_row_is_refused_though_ours_has_our_token(plain):
-    """MySQL looks at the first unique value that is taken, whichever row has it."""
+    """MySQL uses the first unique value that is taken, whichever row has it."""
     caller = plain.caller
     caller.run(f"UPDATE {plain.name} SET other = 'a' WHERE id = 1")
     caller.run(f"INSERT INTO {plain.name} (id, other) VALUES (2, 'b')")
@@ -276,7 +276,7 @@ def test_bad_input_is_refused_before_anything_is_sent(key, values, error, senten
             write(table.caller.connection, table.name, key, ("door", 33), values)
 
 
-# What is presented.
+# What may be presented as a token.
 
 
 def test_a_lease_its_sequencer_and_a_pair_are_all_accepted(locks, table_of):

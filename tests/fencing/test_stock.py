@@ -1,4 +1,4 @@
-"""Sixteen processes take from one row, many times each: behind lock and fence, exactly."""
+"""Sixteen processes take from one row many times each; with a lock and a fence none is lost."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stock import LONG, PROCESSES, TIMES
 
 SCRIPT = Path(__file__).with_name("fenced_stock.py")
 FEW = 20
-"""So often each takes without them, which is enough for some to be lost."""
+"""Turns of each process without them: enough for some to be lost."""
 
 KINDS = {"sqlite": "sqlite3", "postgresql": "psycopg", "mariadb": "pymysql"}
 
 
 @pytest.fixture(params=KINDS)
 def goods(request, tmp_path):
-    """Give how the row is reached, with so much in it that nothing is left when all have taken."""
+    """Return how to reach the row, which has just enough for every process to take its share."""
     kind = request.param
     caller = Caller(KINDS[kind], tmp_path)
     caller.run("DROP TABLE IF EXISTS goods")
@@ -46,12 +46,12 @@ def left_when_all_have_taken(goods: tuple[str, str], times: int, *store: str) ->
     return left
 
 
-@pytest.mark.timeout(LONG)  # a busy machine turns to each of them when it likes
+@pytest.mark.timeout(LONG)  # a busy machine runs the processes as it likes
 def test_behind_a_lock_and_a_fence_none_is_lost(goods, tmp_path):
     assert left_when_all_have_taken(goods, TIMES, f"sqlite://{tmp_path}/locks.db") == 0
 
 
 @pytest.mark.timeout(LONG)  # as above
 def test_without_them_some_are_lost(goods):
-    """Else the other would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     assert left_when_all_have_taken(goods, FEW) > PROCESSES * (TIMES - FEW)

@@ -1,4 +1,4 @@
-"""A store in which bad input must change nothing."""
+"""A store that bad input must leave unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockfast import Locks
 
 
 class Store:
-    """A file in which somebody holds "held", and which must be the same afterwards."""
+    """A file in which a client holds "held", and which must be the same afterwards."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Capacities and permits that cannot be, or that others do not agree with."""
+"""Capacities and permits that are impossible, or that differ from those of other clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lockfast import ConfigurationError
 )
 @pytest.mark.parametrize("how", ["acquire", "try_acquire"])
 def test_another_capacity_than_the_one_in_use_is_refused_naming_both(store, take, both, how):
-    """Law 12: otherwise each side would believe in its own rule."""
+    """Law 12: otherwise each side would apply its own rule."""
     told = refusal(getattr(take(store.locks), how))
 
     assert "'held'" in told
@@ -28,7 +28,7 @@ def test_another_capacity_than_the_one_in_use_is_refused_naming_both(store, take
 
 
 def test_two_semaphores_that_differ_are_refused_also_in_the_holders_own_thread(store):
-    """A second thought about the capacity in one program is found as well."""
+    """A program that disagrees with itself about the capacity is refused too."""
     with store.locks.semaphore("seats", capacity=2):
         told = refusal(lambda: store.locks.semaphore("seats", capacity=3).try_acquire())
 
@@ -49,7 +49,7 @@ def test_two_semaphores_that_differ_are_refused_also_in_the_holders_own_thread(s
     ],
 )
 def test_a_bad_capacity_or_number_of_permits_is_refused(store, arguments, kind, sentence):
-    """More permits than there are could never be had."""
+    """More permits than the capacity could never be granted."""
     told = refusal(lambda: store.locks.semaphore("seats", **arguments), kind)
 
     assert sentence in told

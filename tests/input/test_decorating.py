@@ -1,4 +1,4 @@
-"""`locked` written without its call, and what a call that was skipped returns."""
+"""`locked` without parentheses, and what a skipped call returns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def passing_on(function):
 
 @pytest.mark.parametrize("flavour", WAYS)
 def test_locked_without_its_call_is_refused_when_the_function_is_decorated(flavour):
-    """Called, it would decorate its argument, and never run the body."""
+    """If that were accepted, a call would decorate its argument and never run the body."""
     locks = WAYS[flavour]("memory://")
 
     def decorate_bare():
@@ -57,7 +57,7 @@ def test_locked_without_its_call_is_found_between_other_decorators():
 
 
 def test_a_function_that_makes_names_is_no_decoration():
-    """Wherever it was written: also in the same block, in a loop, or by another function."""
+    """Wherever the function was defined: in the same block, in a loop, or by another function."""
     locks = Locks("memory://")
 
     def made_by(prefix: str):

@@ -1,4 +1,4 @@
-"""The wrong loop, and functions of the other flavour: refused, with the way out."""
+"""The wrong loop, and functions of the other flavour: refused, with a way out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASKS: dict[str, Callable[[AsyncLocks], Any]] = {
 
 @pytest.mark.parametrize("verb", ASKS)
 def test_an_asyncio_client_is_refused_in_a_second_loop(store, verb):
-    """One sentence instead of a future that belongs to another loop."""
+    """A sentence, instead of a future that belongs to another loop."""
     locks = AsyncLocks(store.url)
 
     async def use() -> None:
@@ -48,7 +48,7 @@ def test_an_asyncio_client_is_refused_in_a_second_loop(store, verb):
 
 
 def test_tasks_that_share_a_sync_lock_are_warned_that_they_are_one_owner(store):
-    """A thread enters again what it holds: each of its tasks would be let in."""
+    """Locks are re-entrant per thread, so each task of the thread would get in."""
 
     async def work() -> None:
         with store.locks.lock("door"):
@@ -93,7 +93,7 @@ def _plain() -> None: ...
 )
 @pytest.mark.parametrize("how", ["lock", "locked"])
 def test_a_sync_lock_does_not_decorate_what_runs_after_the_call(store, function, how):
-    """Law 1: the call would return, and give the lock back, before the body has run."""
+    """Law 1: the call would return and release the lock before the body has run."""
     decorate = store.locks.lock("door") if how == "lock" else store.locks.locked("door")
 
     told = refusal(lambda: decorate(function))
@@ -116,7 +116,7 @@ def test_a_sync_lock_does_not_decorate_what_runs_after_the_call(store, function,
 @pytest.mark.parametrize("how", ["lock", "locked"])
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_a_generator_is_refused_with_what_to_do_instead(function, block, how, flavour):
-    """Neither flavour can decorate one, so neither sends its user to the other."""
+    """Neither flavour can decorate a generator, so neither refers its user to the other."""
     told = refusal(lambda: getattr(flavour("memory://"), how)("door")(function))
 
     assert block in told
@@ -126,7 +126,7 @@ def test_a_generator_is_refused_with_what_to_do_instead(function, block, how, fl
 
 @pytest.mark.parametrize("how", ["lock", "locked"])
 def test_an_asyncio_lock_decorates_nothing_but_an_async_def(store, how):
-    """The sentence names the flavour that can."""
+    """The message names the flavour that can."""
     locks = AsyncLocks(store.url)
     decorate = locks.lock("door") if how == "lock" else locks.locked("door")
 
@@ -139,7 +139,7 @@ def test_an_asyncio_lock_decorates_nothing_but_an_async_def(store, how):
 
 
 def test_an_async_def_is_told_where_to_go(store):
-    """The usual mistake, with its way out."""
+    """The message for this usual mistake names the way out."""
     told = refusal(lambda: store.locks.lock("door")(_coroutine))
 
     assert "_coroutine is an async def" in told

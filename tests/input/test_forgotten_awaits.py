@@ -1,4 +1,4 @@
-"""A forgotten `await` before what decides whether to go on: refused, instead of taken for true."""
+"""A forgotten `await` on a result that decides whether to go on is refused, not taken as true."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def _enter(answer: Any) -> None:
 
 @pytest.mark.parametrize("use", [_enter, list], ids=["async with", "unpacking"])
 def test_what_was_not_awaited_can_be_neither_entered_nor_unpacked(use):
-    """`async with lock.acquire():` names the await that is missing."""
+    """The error for `async with lock.acquire():` names the missing await."""
 
     async def scene() -> None:
         async with AsyncLocks("memory://") as locks:
@@ -69,13 +69,13 @@ def test_what_was_not_awaited_can_be_neither_entered_nor_unpacked(use):
 PUBLIC = [
     getattr(lockfast, one)
     for one in lockfast.__all__
-    if one.startswith("Async") and one != "AsyncBackend"  # which only our own code calls
+    if one.startswith("Async") and one != "AsyncBackend"  # called only by our own code
 ]
 
 
 @pytest.mark.parametrize("kind", PUBLIC)
 def test_whatever_answers_yes_or_no_or_perhaps_nothing_has_to_be_awaited(kind):
-    """So that the next method of this sort is not forgotten."""
+    """A new method of this kind must not be forgotten."""
     unmarked = [
         name
         for name, method in inspect.getmembers(kind, inspect.isfunction)
@@ -110,7 +110,7 @@ def test_a_task_made_of_it_can_be_cancelled():
         url = "memory://cancelled"
         async with AsyncLocks(url) as locks, AsyncLocks(url) as holder, holder.lock("a"):
             task = asyncio.create_task(locks.lock("a").acquire())
-            while not (await locks.inspect("a")).line:  # noqa: ASYNC110 - as the store sees it
+            while not (await locks.inspect("a")).line:  # noqa: ASYNC110 - polls the store's view
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])

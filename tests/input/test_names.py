@@ -1,4 +1,4 @@
-"""Names that cannot be locked: a clear sentence, and nothing is changed."""
+"""Names that cannot be locked: a clear message, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAKERS = {
 @pytest.mark.parametrize("entrance", ENTRANCES)
 @pytest.mark.parametrize(("name", "kind", "sentence"), BAD_NAMES)
 def test_a_bad_name_is_refused_wherever_it_enters(store, entrance, name, kind, sentence):
-    """Law 12: empty, over-long, without a UTF-8 form, or no string at all."""
+    """Law 12: empty, too long, not encodable as UTF-8, or not a string."""
     told = refusal(lambda: ENTRANCES[entrance](store.locks, name), kind)
 
     assert sentence in told
@@ -53,7 +53,7 @@ def test_a_bad_name_is_refused_wherever_it_enters(store, entrance, name, kind, s
 
 @pytest.mark.parametrize("name", ["x" * 512, "é" * 256, "🔒" * 128, " ", "\0", "a\nb"])
 def test_the_longest_and_the_oddest_names_are_accepted(store, name):
-    """Exactly 512 bytes; blanks and control characters are letters like others."""
+    """Exactly 512 bytes; blanks and control characters are ordinary characters."""
     with store.locks.lock(name) as lease:
         assert lease.name == name
 
@@ -62,7 +62,7 @@ def test_the_longest_and_the_oddest_names_are_accepted(store, name):
     ("prefix", "kind"), [(7, TypeError), (None, TypeError), ("a\ud800", ConfigurationError)]
 )
 def test_a_bad_prefix_is_refused_in_a_sentence(store, prefix, kind):
-    """A survey reads what begins with a name, so it asks the same of it."""
+    """A survey uses the prefix of a name, so the same rules apply."""
     told = refusal(lambda: list(store.locks.survey(prefix)), kind)
 
     assert "str" in told or "surrogate" in told
@@ -71,7 +71,7 @@ def test_a_bad_prefix_is_refused_in_a_sentence(store, prefix, kind):
 
 @pytest.mark.parametrize("namespace", ["", "a b", "ä", "x" * 65, "a/b", "a\0b"])
 def test_a_bad_namespace_is_refused(store, namespace):
-    """It stands inside keys, so it is kept plain."""
+    """It becomes part of keys, so it is kept plain."""
     told = refusal(lambda: Locks(store.url, namespace=namespace))
 
     assert "1 to 64 letters, digits or any of _ . : - are accepted" in told
@@ -84,13 +84,13 @@ def test_a_bad_namespace_is_refused(store, namespace):
     ids=["none", "twice"],
 )
 def test_all_of_nothing_or_of_one_name_twice_is_refused(store, names, sentence):
-    """Neither can be what was meant."""
+    """Neither can be intended."""
     assert sentence in refusal(lambda: store.locks.all(*names))
     assert store.is_unchanged()
 
 
 def of_names(warned: pytest.WarningsRecorder) -> list[warnings.WarningMessage]:
-    """Return what is said of names: what another test has dropped may be told meanwhile."""
+    """Return the warnings about names; objects dropped by other tests may warn at the same time."""
     return [one for one in warned if one.category is RuntimeWarning]
 
 
@@ -98,7 +98,7 @@ def of_names(warned: pytest.WarningsRecorder) -> list[warnings.WarningMessage]:
 @pytest.mark.parametrize("name", ["order:{order_id}", "order:{order.id!r:>4}", "{rows[0]}!"])
 @pytest.mark.parametrize("entrance", ["lock", "rwlock", "semaphore", "all", "striped", "sharded"])
 def test_a_field_that_nothing_fills_in_is_warned_about_once(flavour, name, entrance):
-    """The `f` was forgotten: one lock for all orders, and everything seems to work."""
+    """The `f` is missing: all orders share one lock, and everything seems to work."""
     locks = flavour("memory://")
 
     with pytest.warns(RuntimeWarning, match=r"not filled in here.*write f\"") as warned:

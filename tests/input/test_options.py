@@ -1,4 +1,4 @@
-"""Options of a client and of a lock that cannot be meant: refused where they are given."""
+"""Impossible options of a client or a lock are refused where they are given."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAD_TTLS = [
 @pytest.mark.parametrize("where", ["client", "lock"])
 @pytest.mark.parametrize(("ttl", "kind"), BAD_TTLS)
 def test_a_bad_ttl_is_refused_with_the_accepted_range(store, where, ttl, kind):
-    """Where it is given, before anything is asked of the store."""
+    """Where it is given, before any request to the store."""
     told = refusal(
         lambda: Locks(store.url, ttl=ttl) if where == "client" else store.locks.lock("a", ttl=ttl),
         kind,
@@ -73,7 +73,7 @@ WAITS = {
 @pytest.mark.parametrize("where", WAITS)
 @pytest.mark.parametrize(("timeout", "kind"), BAD_TIMEOUTS)
 def test_a_bad_timeout_is_refused_saying_what_none_and_zero_mean(store, where, timeout, kind):
-    """-1 means "for ever" elsewhere, and inf would: here None does, and 0 tries once."""
+    """-1 means "for ever" in other libraries, and inf might: here it is None, and 0 tries once."""
     told = refusal(lambda: WAITS[where](store.locks, timeout), kind)
 
     assert told.startswith("timeout")
@@ -106,7 +106,7 @@ def test_a_bad_timeout_is_refused_saying_what_none_and_zero_mean(store, where, t
     ],
 )
 def test_a_bad_option_is_refused_by_its_name(store, option, value, kind):
-    """The sentence begins with what is wrong."""
+    """The message begins with the name of the option."""
     told = refusal(lambda: store.locks.lock("a", **{option: value}).acquire(timeout=1), kind)
 
     assert told.startswith(option)
@@ -115,7 +115,7 @@ def test_a_bad_option_is_refused_by_its_name(store, option, value, kind):
 
 @pytest.mark.parametrize("cancel", [True, 5, "stop", threading.Event])
 def test_what_is_no_event_does_not_cancel_a_wait(store, cancel):
-    """Told before anything waits, also where the lock is free; a class is not its object."""
+    """Refused before any wait, even if the lock is free; the class Event is not an event."""
     told = refusal(lambda: store.locks.lock("free").acquire(cancel=cancel), TypeError)
 
     assert told.startswith("cancel is an event")
@@ -124,7 +124,7 @@ def test_what_is_no_event_does_not_cancel_a_wait(store, cancel):
 
 @pytest.mark.parametrize("seconds", [0, -1, math.nan, math.inf, 3601])
 def test_a_bad_request_timeout_is_refused_with_the_accepted_range(store, seconds):
-    """One request may take up to an hour, and not for ever."""
+    """A request may take up to an hour, but not for ever."""
     told = refusal(lambda: Locks(store.url, request_timeout=seconds))
 
     assert "more than 0 s and at most 3600 s is accepted" in told
@@ -143,7 +143,7 @@ def test_a_bad_request_timeout_is_refused_with_the_accepted_range(store, seconds
     ids=["lock", "rwlock", "semaphore", "all", "locked"],
 )
 def test_an_unknown_option_of_a_lock_is_refused_listing_the_known_ones(store, ask):
-    """All nine are named."""
+    """The message lists all nine."""
     told = refusal(lambda: ask(store.locks))
 
     assert "unknown option time_out" in told
@@ -175,7 +175,7 @@ WAYS = {
     ],
 )
 def test_a_bad_option_of_a_client_is_refused_by_its_name(store, way, option, value, sentence):
-    """When the client is made, and not by the first event or the first claim."""
+    """When the client is created, and not at the first event or claim."""
     assert refusal(lambda: WAYS[way](store.url, **{option: value}), TypeError) == sentence
     assert store.is_unchanged()
 
@@ -196,7 +196,7 @@ EQUALS = [("ttl", 1, True), ("timeout", 0, False), ("renew", True, 1), ("reentra
 def test_an_option_is_refused_that_equals_a_good_one_and_is_of_another_type(
     store, option, good, bad
 ):
-    """Good ones are checked once and kept, and True equals 1."""
+    """Valid options are checked once and cached, and True equals 1."""
     assert store.locks.lock("a", **{option: good}).options is not None
 
     told = refusal(lambda: store.locks.lock("a", **{option: bad}), TypeError)
@@ -206,7 +206,7 @@ def test_an_option_is_refused_that_equals_a_good_one_and_is_of_another_type(
 
 
 def test_a_hook_is_not_kept_longer_than_its_lock(store):
-    """Though the options of a lock are kept for the next one."""
+    """Even though a lock's options are cached for the next lock."""
 
     class Hook:
         def __call__(self, lease: object) -> None:

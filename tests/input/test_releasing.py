@@ -1,4 +1,4 @@
-"""Whoever does not hold a lock neither releases it nor breaks it by accident."""
+"""A client that does not hold a lock can neither release it nor break it by accident."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockfast import ConfigurationError, NotOwner
 
 
 def test_a_second_release_is_refused_and_frees_nobody_elses_lock(store):
-    """The name may have gone to somebody else meanwhile."""
+    """The name may belong to another holder by now."""
     lease = store.locks.lock("door").acquire()
     lease.release()
     successor = store.holder.lock("door").acquire()
@@ -24,7 +24,7 @@ def test_a_second_release_is_refused_and_frees_nobody_elses_lock(store):
 
 
 def test_a_lock_object_is_not_released_more_often_than_acquired(store):
-    """As threading's locks: an extra release is a mistake that is told."""
+    """As with threading's locks, an extra release is an error."""
     lock = store.locks.lock("door")
     lock.acquire()
     lock.release()
@@ -33,7 +33,7 @@ def test_a_lock_object_is_not_released_more_often_than_acquired(store):
 
 
 def test_another_client_cannot_release(store):
-    """It does not hold it, whatever it believes."""
+    """It does not hold the lock, whatever it believes."""
     told = refusal(store.locks.lock("held").release, NotOwner)
 
     assert "'held' is not held through this object by the thread that releases it" in told
@@ -42,7 +42,7 @@ def test_another_client_cannot_release(store):
 
 
 def test_another_thread_cannot_release_through_the_lock(store):
-    """The lock object is shared, the hold is not."""
+    """The lock object is shared, but the hold is not."""
     lock = store.locks.lock("door")
     lease = lock.acquire()
     told: list[str] = []
@@ -57,7 +57,7 @@ def test_another_thread_cannot_release_through_the_lock(store):
 
 
 def test_a_lease_that_was_released_can_neither_be_checked_nor_renewed(store):
-    """Nor entered again."""
+    """Nor re-entered."""
     lease = store.locks.lock("door").acquire()
     lease.release()
 

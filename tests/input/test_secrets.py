@@ -1,4 +1,4 @@
-"""No password is shown, whatever is wrong with the URL that it stands in."""
+"""No password is ever shown, whatever is wrong with the URL that contains it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ URLS_WITH_A_SECRET = [
 @pytest.mark.parametrize("url", URLS_WITH_A_SECRET)
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_no_refusal_shows_a_password(flavour, url, caplog):
-    """Neither the error, nor what caused it, nor the log."""
+    """Neither in the error, nor in its cause, nor in the log."""
     caplog.set_level(logging.DEBUG)
 
     with pytest.raises(ConfigurationError) as refused:
@@ -65,7 +65,7 @@ SERVERS = [one for one in urls.schemes() if one not in ("memory", "sqlite", "uni
 )
 @pytest.mark.parametrize("scheme", SERVERS)
 def test_a_password_that_was_not_encoded_is_not_taken_for_a_host_and_shown(scheme, login, remedy):
-    """It is the usual mistake with a password that was drawn at random."""
+    """Forgetting to encode is the usual mistake with a randomly generated password."""
     told = refusal(lambda: Locks(f"{scheme}://{login}@host:1/0"))
 
     assert SECRET not in told
@@ -74,7 +74,7 @@ def test_a_password_that_was_not_encoded_is_not_taken_for_a_host_and_shown(schem
 
 @pytest.mark.parametrize("url", ["sqlite:///srv/a#b.db", "memory://a#b", "unix:///run/a#b.sock"])
 def test_nothing_of_a_url_is_left_out_in_silence(url):
-    """Two programs that mean two files would share one."""
+    """Otherwise two programs that name two files would share one."""
     assert "a # is written %23" in refusal(lambda: Locks(url))
 
 
@@ -86,7 +86,7 @@ def test_an_at_sign_in_the_path_of_a_file_is_no_login(tmp_path):
 
 @pytest.mark.parametrize("url", [f"memory://user:{SECRET}@host"])
 def test_no_repr_shows_a_password(url, caplog):
-    """Of the client, its locks and leases, its findings and its log."""
+    """Neither of the client, nor of its locks, leases, findings or log records."""
     caplog.set_level(logging.DEBUG)
 
     with Locks(url) as locks:
@@ -101,7 +101,7 @@ def test_no_repr_shows_a_password(url, caplog):
 
 @pytest.mark.parametrize("url", ["redis://user:pw@host:6379/0", "redis://:pw@host:6379/0"])
 def test_what_is_no_secret_stays_readable(url):
-    """A masked URL still tells which store it was."""
+    """A masked URL still shows which store it was."""
     shown = urls.masked(url)
 
     assert shown.startswith("redis://")
@@ -110,7 +110,7 @@ def test_what_is_no_secret_stays_readable(url):
 
 
 def test_a_password_given_as_an_option_is_not_shown(caplog):
-    """The option's name is, which is what was wrong."""
+    """The option's name is shown, since that is what was wrong."""
     told = refusal(lambda: Locks("memory://", password=SECRET))
 
     assert "unknown option password" in told

@@ -1,4 +1,4 @@
-"""What `locked()` cannot do: refused when the function is decorated."""
+"""What `locked()` cannot do is refused when the function is decorated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ship(order_id: int, *, carrier: str = "post") -> None:
     ids=["unknown", "one of two", "unnamed", "numbered", "attribute", "unbalanced"],
 )
 def test_a_template_that_the_call_cannot_fill_is_refused_at_once(store, template, sentence):
-    """When the function is decorated, not when an order is shipped."""
+    """Not later, when an order is shipped."""
     told = refusal(lambda: store.locks.locked(template)(ship))
 
     assert sentence in told
@@ -40,7 +40,7 @@ def test_an_unknown_if_held_is_refused_listing_the_choices(store, choice):
 
 
 def test_a_call_with_wrong_arguments_takes_no_lock(store):
-    """Python's own error comes first, and the name was never asked for."""
+    """Python raises its own error first, and no name is requested."""
     decorated = store.locks.locked("order:{order_id}")(ship)
 
     assert "order_id" in refusal(decorated, TypeError)

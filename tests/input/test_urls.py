@@ -1,4 +1,4 @@
-"""URLs that name no store, and options that it does not have."""
+"""URLs that name no store, and options that a store does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockfast.testing import FaultyBackend
 @pytest.mark.parametrize("url", ["foo://host", "redi://host", "", "locks.db", "/srv/locks.db"])
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_an_unknown_scheme_is_refused_listing_the_known_ones(flavour, url):
-    """With an example of each, since a path without a scheme is the usual mistake."""
+    """With an example of each, since the usual mistake is a path without a scheme."""
     told = refusal(lambda: flavour(url))
 
     assert "unknown scheme" in told
@@ -26,7 +26,7 @@ def test_an_unknown_scheme_is_refused_listing_the_known_ones(flavour, url):
 
 @pytest.mark.parametrize("scheme", ["valkeys", "VALKEYS"])
 def test_a_scheme_of_another_library_is_refused_with_ours(scheme):
-    """Valkey is asked as Redis is."""
+    """Valkey is supported, under the schemes of Redis."""
     told = refusal(lambda: Locks(f"{scheme}://me:s3cret@host:6379/0"))
 
     assert told.endswith("; write rediss://***@host:6379/0")
@@ -54,7 +54,7 @@ def test_a_host_in_an_sqlite_url_is_refused_with_the_right_spelling():
     ],
 )
 def test_an_unknown_option_of_a_store_is_refused_listing_the_known_ones(open_it, accepted):
-    """A misspelt option that is ignored would be a promise not kept."""
+    """If a misspelt option were ignored, its guarantee would silently be missing."""
     told = refusal(open_it)
 
     assert "unknown option" in told
@@ -63,7 +63,7 @@ def test_an_unknown_option_of_a_store_is_refused_listing_the_known_ones(open_it,
 
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_without_a_url_the_environment_says_which_store(flavour, monkeypatch, caplog, tmp_path):
-    """As for the command: else a program and its operator would look at two stores."""
+    """As for the command, since a program and its operator must look at the same store."""
     caplog.set_level(logging.INFO, logger="lockfast")
     monkeypatch.setenv("LOCKFAST_URL", f"sqlite://{tmp_path}/chosen.db")
 
@@ -124,10 +124,10 @@ def test_a_wrong_namespace_in_the_environment_is_refused_naming_the_variable(mon
 
 
 def test_every_refusal_is_one_of_ours():
-    """Catching LockError is enough, and so is ValueError for whoever knows only that."""
+    """Catching LockError is enough; so is ValueError, for code that does not import ours."""
     with pytest.raises(lockfast.LockError) as refused:
         Locks("foo://host")
 
     assert isinstance(refused.value, ValueError)
-    # Neither the mistake of a service's client (4xx) nor an outage that ends by itself (503).
+    # Neither a mistake of the service's client (4xx) nor an outage that will pass (503).
     assert refused.value.http_status == 500

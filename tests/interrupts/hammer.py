@@ -1,6 +1,6 @@
-"""The hammer: one interrupt at every place of a scene, and what is left behind after each.
+"""The hammer: interrupts a scene at each of its places, and checks what is left behind.
 
-In short form it is part of the tests. Its long form takes every place of every scene:
+The tests use its short form. Its long form takes every place of every scene:
 
     python tests/interrupts/hammer.py redis://127.0.0.1:6379 sqlite:///path/to/locks.db memory://hammer
 """
@@ -26,19 +26,19 @@ from lockfast.core.sharding import Outlook
 from lockfast_challenge.processes import eventually
 
 PATIENT = 20.0
-"""A request that takes longer has been lost; a machine under a profile may need more than usual."""
+"""Request timeout, in seconds: generous, because a profile function slows everything down."""
 
 LOOK_AGAIN = 0.005
-"""So often it is looked whether somebody waits: each look is a request."""
+"""Interval between checks whether a claim waits, in seconds; each check is a request."""
 
 WARM_UP = 3
 """Rounds before the places are counted: the first ones connect, load scripts and start threads."""
 
 
 def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: object) -> int:
-    """Interrupt the scene at so many places, spread evenly; return how many there were.
+    """Interrupt the scene at this many places, spread evenly; return how many there were.
 
-    After each: nothing is held, nothing waits, and both clients still work.
+    After each interrupt, nothing is held, nothing waits, and both clients still work.
     """
     options = {"request_timeout": PATIENT, **options}
     with Locks(url, ttl=TTL, **options) as locks, Locks(url, ttl=TTL, **options) as rival:
@@ -47,7 +47,7 @@ def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: obj
             with _set(stage, scene, f"warm-up {number}"):
                 scene.act(stage)
         with _set(stage, scene, "counting"):
-            # Some more: which way a scene takes depends on who is quicker.
+            # A few more, because the course of a scene depends on timing.
             count = places(lambda: scene.act(stage)) * 11 // 10
         spread = steps(count, at_most)
         for place in spread:
@@ -62,7 +62,7 @@ def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: obj
 
 
 def hammer_close(url: str, *, at_most: int | None = None, **options: object) -> int:
-    """Interrupt closing, with a lease held and one given back, and close again."""
+    """Interrupt a close with one lease held and one released, and close again."""
     place, step = 0, 1
     while True:
         with Locks(url, ttl=TTL, **options) as rival:
@@ -87,15 +87,15 @@ def hammer_close(url: str, *, at_most: int | None = None, **options: object) -> 
 
 @contextmanager
 def _set(stage: Stage, scene: Scene, name: str) -> Iterator[None]:
-    """New names for each: what one leaves behind must not meet the next."""
+    """Use new names each time: leftovers of one scene must not affect the next."""
     stage.whole = f"door {name}"
     stage.door, stage.gate = f"{stage.whole}#0", f"{stage.whole}#1"
     lease = None
     if scene.is_held or scene.is_woken:
         lease = stage.rival.lock(stage.door).acquire()
     if scene.has_lease:
-        # Not on trial: between the return of `acquire` and the assignment of its result an
-        # interrupt drops a lease as it would an open file; only `with` can know.
+        # Not tested here: an interrupt between the return of `acquire` and the assignment of its
+        # result drops a lease, as it would an open file; only `with` can prevent that.
         stage.lease = stage.locks.lock(stage.door).acquire()
     releaser = threading.Thread(target=_release_when_waited_for, args=(stage, lease))
     if lease is not None and scene.is_woken:
@@ -125,17 +125,17 @@ def _release_when_waited_for(stage: Stage, lease: Lease) -> None:
 def _is_waited_for(stage: Stage) -> bool:
     if stage.locks.capabilities.fair:
         return bool(stage.rival.inspect(stage.door).line)
-    # Nobody tells who waits where there is no line, but the one who was refused.
+    # A store without a line does not list waiters; only the client that was refused knows.
     return any(one.stands for one in stage.locks._client.asking())
 
 
 def steps(count: int, at_most: int | None) -> range:
-    """Return the numbers of the places, spread evenly, so that there are no more than that."""
+    """Return at most this many numbers of places, spread evenly."""
     return range(0, count, _step(count, at_most))
 
 
 def _step(count: int, at_most: int | None) -> int:
-    """Return how far apart the places are, so that there are no more than that."""
+    """Return the distance between places that yields at most this many."""
     return 1 if at_most is None else max(1, math.ceil(count / at_most))
 
 

@@ -1,4 +1,4 @@
-"""What is interrupted: every way to take a lock, to leave it, and to close, each on its own."""
+"""What is interrupted: every way to acquire a lock, release it, and close, each on its own."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from lockfast.model import Crowd
 from lockfast.urls import backend_class
 
 TTL = 30.0
-"""Nothing that is free within seconds was freed by running out."""
+"""So long that what is free within seconds was released, and did not expire."""
 
 
 @dataclass
 class Stage:
-    """One client on trial, another that gets in its way, and the names they meet at."""
+    """The client under test, a rival, and the names for which they compete."""
 
     locks: Locks
     rival: Locks
     whole: str = "door"
     door: str = "door#0"
     gate: str = "door#1"
-    """These two are the shards of the whole."""
+    """The door and the gate are the two shards of the whole."""
     lease: Lease | None = None
     lasting: Lock | None = None
-    """One that outlives the scene, as a lock at the top of a module does."""
+    """A lock that outlives the scene, as one at the top of a module does."""
     is_over: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What the client does; who holds the door meanwhile, or until it waits, or before.
+    """What the client does, and who holds the door before or meanwhile.
 
-    Where it is shared, only a store can play it that lets several hold a name; and one that is
-    no store's doing is played at a few.
+    A shared scene needs a store that lets several clients hold a name; a scene that does not depend
+    on the store is played on a few.
     """
 
     act: Callable[[Stage], None]
@@ -47,9 +47,9 @@ class Scene:
     has_lease: bool = False
     is_shared: bool = False
     has_gate: bool = False
-    """Whether it takes the gate too, or may."""
+    """Whether the client also takes the gate, or may take it."""
     outlook: type[Outlook] = Outlook
-    """How one who waits for any shard takes what it sees of the others."""
+    """How a claim that waits for any shard interprets what it sees of the other shards."""
     stores: tuple[str, ...] = ()
 
 
@@ -75,7 +75,7 @@ def several_names(stage: Stage) -> None:
 
 
 def any_shard(stage: Stage) -> None:
-    """It stands in line at the first, which is held, until it finds that the other is free."""
+    """Wait in line at the first shard, which is held, until the client finds the other one free."""
     sharded = stage.locks.sharded(stage.whole, shards=2)
     sharded._turns = itertools.count(0)
     with sharded as lease:
@@ -83,7 +83,7 @@ def any_shard(stage: Stage) -> None:
 
 
 class Restless(Outlook):
-    """Sees nothing vacant, and the line at the second move on."""
+    """Sees nothing vacant, but a faster line at the second shard."""
 
     def after(self, crowds: Sequence[Crowd]) -> Restless:
         return Restless(self.own, tuple(crowds), self.looks + 1, (0, 0))
@@ -96,7 +96,7 @@ class Restless(Outlook):
 
 
 def another_line(stage: Stage) -> None:
-    """As above, but it leaves the first line for the second, and only then finds it free."""
+    """The same, but the claim moves to the second line, and only then finds that shard free."""
     any_shard(stage)
 
 
@@ -131,14 +131,14 @@ def woken(stage: Stage) -> None:
 
 
 def released_by_hand(stage: Stage) -> None:
-    """Once begun, a release ends; before that, it is the caller's to call again."""
+    """A release that has begun completes; after an earlier interrupt, the caller repeats it."""
     lease, stage.lease = stage.lease, None
     try:
         lease.release()
     except LockError:
         raise
     except BaseException:
-        with suppress(LockError):  # the one that was interrupted has done it
+        with suppress(LockError):  # the interrupted release has completed
             lease.release()
         raise
 
@@ -163,7 +163,7 @@ SCENES = {
 
 
 def scenes_of(store: str) -> list[str]:
-    """Return what can be played there: not every store has permits."""
+    """Return the scenes that can be played on a store: not every store has permits."""
     is_shared = backend_class(store, flavour="_sync").capabilities.shared
     return [
         name

@@ -1,7 +1,7 @@
-"""A thread that was interrupted may ask for the same lock at once: it is in nobody's way.
+"""A thread that was interrupted may acquire the same lock at once: nothing is in its way.
 
-What its interrupted acquire or release has left is ended by the background, sooner or later. Here
-it is later: not before the thread waits for it.
+The background cleans up whatever the interrupted acquire or release has left, sooner or later. Here
+it is late: it does nothing until the thread waits for it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scenes import SCENES, TTL, Stage
 
 from lockfast import Locks
 
-# A socket that is dropped on the way is closed by Python, which says so.
+# Python closes a socket that was dropped, and warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 PLACES = 60
-"""So many of each scene, spread evenly."""
+"""Number of places in each scene, spread evenly."""
 
 
 class LateBackground:
-    """Lets the background of a client end nothing until somebody waits, then all of it."""
+    """Keeps the background of a client from cleaning up until a claim waits, then lets it."""
 
     def __init__(self, locks: Locks) -> None:
         self._client = locks._client
@@ -88,7 +88,7 @@ def the_later_name(stage: Stage) -> None:
 def test_who_asks_after_an_interrupt_is_not_told_of_a_deadlock(
     tmp_path: Path, store: str, act: Callable[[Stage], None], again: Callable[[Stage], None]
 ) -> None:
-    """What no caller has ever got, or has given back, is held by nobody who waits."""
+    """What no caller ever received, or what was released, does not count as held by the waiter."""
     with opened(store, tmp_path) as stage:
         for place in places_of(act, stage):
             with LateBackground(stage.locks):
@@ -100,7 +100,7 @@ def test_who_asks_after_an_interrupt_is_not_told_of_a_deadlock(
 def test_who_asks_while_it_handles_an_interrupt_is_not_told_of_a_deadlock(
     tmp_path: Path, store: str
 ) -> None:
-    """The traceback has the frames of the interrupted acquire, so these are not gone yet."""
+    """The traceback keeps the frames of the interrupted acquire alive."""
     with opened(store, tmp_path) as stage:
         for place in places_of(SCENES["block"].act, stage):
             with LateBackground(stage.locks):
@@ -119,7 +119,7 @@ def opened(store: str, directory: Path) -> Iterator[Stage]:
 
 
 def places_of(act: Callable[[Stage], None], stage: Stage) -> Iterator[int]:
-    """Yield the places to interrupt it at, with names of their own for each."""
+    """Yield the places at which to interrupt the action, with new names for each."""
     for _ in range(WARM_UP):
         act(stage)
     for place in steps(places(lambda: act(stage)), PLACES):

@@ -1,7 +1,7 @@
-"""A lease that is handed over is its old holder's, or nobody's until it is adopted: never neither.
+"""A detached lease is never renewed by a client that can no longer release it.
 
-An interrupt may lose the text by which it is adopted. Then its ttl ends it, as it ends one whose
-text nobody reads; it must not be renewed for somebody who cannot release it any more.
+An interrupt may lose the text by which the lease would be adopted. The ttl then ends it, as it ends
+a lease whose text nobody reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def test_an_interrupted_detach_leaves_nothing_that_is_renewed_but_cannot_be_rele
     left = []
     with Locks(f"sqlite://{tmp_path}/locks.db") as locks:
         for place in itertools.count():
-            lock = locks.lock(f"door {place}")  # alive, and so is its thread: it is not abandoned
+            lock = locks.lock(f"door {place}")  # kept alive, so the lease is not abandoned
             lease = lock.acquire()
 
             where = interrupt(lease.detach, at=place)

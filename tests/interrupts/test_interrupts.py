@@ -1,7 +1,7 @@
-"""Whatever ends an acquire, a release, a block or a close leaves nothing behind.
+"""An interrupted acquire, release, block or close leaves nothing behind.
 
-Also a signal's exception, which arrives wherever CPython looks for one. This is the short form;
-the long one takes every place (see `hammer.py`).
+This includes a signal handler's exception, raised wherever CPython checks for signals. This is the
+short form; the long one takes every place (see `hammer.py`).
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from scenes import SCENES, scenes_of
 
 from lockfast_challenge.processes import eventually
 
-# A socket that is dropped on the way is closed by Python, which says so.
+# Python closes a socket that was dropped, and warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 GOODBYES = 5.0
-"""As long sessions that were left may take to say theirs."""
+"""Maximum seconds for abandoned sessions to say goodbye."""
 
 PLACES = length(40, long=240)
-"""So many of each scene, spread evenly."""
+"""Number of places in each scene, spread evenly."""
 
 
 def mariadb_url() -> str:
-    """Return the URL of a database that is there."""
+    """Return the URL of a database that exists."""
     server = mariadb_servers.shared_server()
     server.run("CREATE DATABASE IF NOT EXISTS test")
     return server.url()
 
 
 def redlock_url() -> str:
-    """Return the URL of five nodes that count; how long a busy one may take is not on trial."""
+    """Return the URL of five nodes that count; the timeout of a busy node is not under test."""
     nodes = redlock_servers.shared_nodes()
     nodes.found(["lockfast"])
     return f"{nodes.url}?node_timeout=5"
@@ -66,7 +66,8 @@ STORES = {
 def url(request, tmp_path) -> Iterator[str]:
     others = set(threading.enumerate())
     yield STORES[request.param](tmp_path)
-    # Here, and not in the middle of another test; what is still being closed keeps the rest alive.
+    # Collect garbage here, and not during another test. Threads that are still closing connections
+    # keep objects alive, so wait for them first.
     with suppress(AssertionError):
         eventually(lambda: set(threading.enumerate()) <= others, within=GOODBYES)
     gc.collect()

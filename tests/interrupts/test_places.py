@@ -1,4 +1,4 @@
-"""The hammer strikes on each Python: what a profile function raises is raised in the program."""
+"""The hammer works on every Python: what a profile function raises is raised in the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockfast import Locks
 
 
 def called(*_: object, **__: object) -> None:
-    """Be of Python's own, as those beside it are of C's."""
+    """Be a Python function; the others that are called here are written in C."""
 
 
 class Made:
@@ -25,7 +25,7 @@ class Made:
 
 
 def calls(done: list[str]) -> None:
-    """Call in every way that has instructions of its own."""
+    """Make every kind of call that has its own bytecode instruction."""
     called()
     called(1, named=2)
     called(*done)
@@ -39,7 +39,7 @@ def calls(done: list[str]) -> None:
 
 
 def struck() -> tuple[set[str], list[str]]:
-    """Return the kinds of places that were struck, and after which the program went on."""
+    """Return the kinds of places that were struck, and those after which the program continued."""
     kinds: set[str] = set()
     ignored: list[str] = []
     for place in itertools.count():
@@ -85,17 +85,17 @@ def test_what_a_call_of_c_has_done_is_done_and_its_result_is_gone():
 
 
 class Owned:
-    """What only the frames of a program own."""
+    """An object that only the frames of a program own."""
 
 
 def drops_a_socket(owned: list[weakref.ref[Owned]]) -> None:
     mine = Owned()
     owned.append(weakref.ref(mine))
-    called(socket.socket())  # which says, nowhere in the program, that it was not closed
+    called(socket.socket())  # the warning that it was not closed is raised nowhere in the program
     called(mine)
 
 
-# The socket says so.
+# The unclosed socket causes the warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_how_a_dropped_socket_is_told_is_not_interrupted_and_keeps_nothing_alive():
     struck_at: list[str] = []
@@ -112,7 +112,7 @@ def test_how_a_dropped_socket_is_told_is_not_interrupted_and_keeps_nothing_alive
 
 
 def test_what_a_weak_collection_does_when_it_loses_something_is_not_interrupted():
-    """As with a finalizer, Python itself would swallow it."""
+    """As in a finalizer, Python itself would swallow the exception."""
     gone: list[str] = []
 
     def program() -> None:
@@ -131,14 +131,14 @@ def test_what_a_weak_collection_does_when_it_loses_something_is_not_interrupted(
 
 
 def test_an_interrupt_leaves_no_handler_of_messages_locked(caplog):
-    """Those of pytest serve to the end: a thread of any later test would wait there for ever."""
+    """The handlers of pytest live to the end: threads of later tests would block for ever."""
     locks = [one.lock for one in logging.getLogger().handlers if one.lock is not None]
     assert locks
     locks.append(logging._lock)
 
     with ThreadPoolExecutor(1) as threads:
         for place in itertools.count():
-            logging.root.manager._clear_cache()  # as who sets a level does
+            logging.root.manager._clear_cache()  # as setting a level does
             where = interrupt(lambda: logging.getLogger("lockfast").warning("ready"), at=place)
             for one in locks:
                 assert threads.submit(one.acquire, blocking=False).result(), where
@@ -149,9 +149,9 @@ def test_an_interrupt_leaves_no_handler_of_messages_locked(caplog):
 
 @pytest.mark.parametrize("url", ["memory:", None], ids=["memory", "embedded"])
 def test_no_client_looks_for_its_logger(url, tmp_path, monkeypatch):
-    """Who is interrupted there leaves `logging` locked, and all other threads wait for ever."""
+    """An interrupt in getLogger would leave `logging` locked, and block all other threads."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    Locks(url).close()  # a room finds its own when it is imported
+    Locks(url).close()  # each module finds its logger when it is imported
     with monkeypatch.context() as patched:
         patched.setattr(logging, "getLogger", None)
         with Locks(url) as locks, locks.lock("door"):
@@ -159,7 +159,7 @@ def test_no_client_looks_for_its_logger(url, tmp_path, monkeypatch):
 
 
 def test_no_interrupt_is_swallowed_where_it_is_asked_what_a_thread_holds():
-    """A warning of pytest's, which is an error here, would tell of it."""
+    """A swallowed one would cause a pytest warning, which is an error here."""
     with Locks("memory://what-a-thread-holds") as locks, locks.lock("door"):
         holds, me = locks._client.holds, threading.current_thread()
         for place in itertools.count():

@@ -1,4 +1,4 @@
-"""A look at a running thread may be interrupted, and it runs on."""
+"""Checking whether a thread is running may be interrupted; the thread goes on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockfast.runtime import threads
 
 
 def test_a_thread_that_runs_never_looks_as_if_it_had_ended():
-    """A second one would be started beside it, and both would use the same connection."""
+    """Otherwise a second thread would be started, and both would use the same connection."""
     end = threading.Event()
     task = threads.spawn(lambda: end.wait(30) and None, name="looked-at")
 

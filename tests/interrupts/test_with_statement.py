@@ -1,4 +1,4 @@
-"""What `runtime/interrupts.py` relies on: `with` asks for `__exit__` first, on each Python."""
+"""What `runtime/interrupts.py` relies on: on each Python, `with` looks up `__exit__` first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockfast.runtime.interrupts import keep_for_block, leaves_block
 
 
 class Debt:
-    """Tells when it is owed, when it was fulfilled, and when nobody has it any more."""
+    """Records when it is owed, when it is fulfilled, and when it is dropped."""
 
     _told: list[str] | None = None
 
@@ -30,7 +30,7 @@ class Debt:
 
 
 class Block:
-    """Owes something from its beginning on; leaving it is only told."""
+    """Owes a debt from its beginning; leaving it is only recorded."""
 
     def __init__(self, told: list[str]) -> None:
         self.told = told
@@ -71,7 +71,7 @@ BODIES = pytest.mark.parametrize("body", [passes, raises, returns, breaks])
 
 @BODIES
 def test_a_with_statement_keeps_what_is_owed_until_it_is_over(body: Callable[[Block], object]):
-    """It asks for `__exit__` before it enters; else the debt would be fulfilled at once."""
+    """`with` looks up `__exit__` first; otherwise the debt would be fulfilled at once."""
     told: list[str] = []
 
     body(Block(told))

@@ -1,7 +1,7 @@
-"""One worker of the demo's overselling, with what lets Prometheus scrape it.
+"""One worker of the demo's overselling, which Prometheus can scrape.
 
-It is the demo's own, with a hook. Its port stands in the story's folder, and it goes on being
-scraped after its last sale, until the director is gone.
+It is the demo's own worker, with a hook. It writes its port into the story's folder, and can be
+scraped after its last sale, until the director has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(me: str, folder: Path, name: str, guarded: str) -> None:
     (folder / f"port of {me}").write_text(str(http.server_port))
     crew.Locks = partial(Locks, on_event=observe.prometheus())
     oversell.work(me, folder, name, guarded=bool(guarded))
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the director listens until the pipe ends
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the director reads until the pipe is closed
     sys.stdin.read()
 
 

@@ -1,4 +1,4 @@
-"""The advisor says what a person would say, seeing these figures; and nothing if there are few."""
+"""The advisor says what a person would say given these figures, and nothing if there are few."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def test_a_line_that_is_long_for_its_holds_is_to_be_split() -> None:
 @pytest.mark.parametrize(
     "busiest",
     [
-        replace(HOT, mean_hold=0.3),  # explained by its hold
-        replace(HOT, stood_in_line=20),  # one crash, not a crowd
+        replace(HOT, mean_hold=0.3),  # explained by how long it is held
+        replace(HOT, stood_in_line=20),  # one crash, not many waiters
         replace(HOT, acquired=20, stood_in_line=20),
     ],
 )

@@ -1,4 +1,4 @@
-"""Three workloads, and what a person would say of them; in virtual time, and in both flavours."""
+"""Three workloads, and the advice about them; in virtual time, and in both flavours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lockfast.testing import run_in_virtual_time
 
 
 async def worked(locks: AsyncLocks, name: str, hold: float, **options: object) -> None:
-    """Hold a lock for so long; whoever loses it meanwhile goes on all the same."""
+    """Hold a lock for this long, and ignore a loss."""
     lease = await locks.lock(name, **options).acquire()
     await asyncio.sleep(hold)
     try:
@@ -28,13 +28,13 @@ async def worked(locks: AsyncLocks, name: str, hold: float, **options: object) -
 
 
 def advice_on(work) -> dict[AdviceKind, Advice]:
-    """Return what is said of some work, which is given a client."""
+    """Return the advice about some work, which is called with a client."""
 
     async def main() -> tuple[Advice, ...]:
         advisor = Advisor()
         locks, _ = virtual(on_event=[advisor])
         await work(locks)
-        await locks.aclose()  # which delivers what has happened
+        await locks.aclose()  # delivers all pending events
         return locks.advice()
 
     return {one.kind: one for one in run_in_virtual_time(main())}
@@ -110,7 +110,7 @@ def test_a_renewed_lease_is_judged_by_its_renewals() -> None:
 
 
 def test_a_store_that_was_away_asks_for_what_rides_it_out() -> None:
-    """Leases of 30 s outlived 15 s without the store: nobody should call that too long."""
+    """Leases of 30 s outlived 15 s without the store: the advisor must not call that too long."""
 
     async def main() -> tuple[Advice, ...]:
         locks, backend = virtual(on_event=Advisor())

@@ -1,4 +1,4 @@
-"""The dashboard that comes along, asked of a real Prometheus that has scraped the demo."""
+"""The shipped dashboard, tested on a real Prometheus that has scraped the demo."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BOARD: dict[str, Any] = json.loads(observe.dashboard())
 TARGETS = [(panel, one) for panel in BOARD["panels"] for one in panel["targets"]]
 Labels = tuple[tuple[str, str], ...]
 COLUMNS = 24
-"""How wide the grid of Grafana is."""
+"""Width of Grafana's grid."""
 
 
 @pytest.fixture(scope="module")
 def a_store_that_failed() -> Iterator[str]:
-    """Where a program is scraped whose store failed once; that of the demo does not."""
+    """The address of a program whose store failed once; the demo's store does not fail."""
     registry = CollectorRegistry()
     hook = observe.prometheus(registry=registry)
     hook(lockfast.StoreError("", None, "me", "renew", "unknown", store="sqlite"))
@@ -43,7 +43,7 @@ def a_store_that_failed() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory, a_store_that_failed) -> Iterator[tuple[PrometheusServer, Play]]:
-    """A Prometheus that scrapes the demo's four workers as they sell, and what the demo says."""
+    """A Prometheus that scrapes the demo's four workers while they sell, and the demo's result."""
     with ExitStack() as stage, pytest.MonkeyPatch.context() as patch:
 
         def played(_module, names, arguments, *, url):
@@ -59,7 +59,7 @@ def scraped(tmp_path_factory, a_store_that_failed) -> Iterator[tuple[PrometheusS
         servers: list[PrometheusServer] = []
         inherited = os.environ.get("PYTHONPATH", "")
         patch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{inherited}")
-        # They are scraped until the last test is done, which may have to wait for its turn.
+        # The workers are scraped until the last test is done, which may have to wait for its turn.
         patch.setattr(crew, "PLAY_MAX_SECONDS", 3600.0)
         patch.setattr(oversell, "played", played)
         play = oversell.play(f"sqlite:///{tmp_path_factory.mktemp('store')}/db", guarded=True)
@@ -67,7 +67,7 @@ def scraped(tmp_path_factory, a_store_that_failed) -> Iterator[tuple[PrometheusS
 
 
 def test_what_is_scraped_of_the_demo_agrees_with_its_own_count(scraped):
-    """Each worker holds the lock once for every sale, and once more to see that nothing is left."""
+    """A worker holds the lock once for each sale, and once more to see that nothing is left."""
     server, play = scraped
 
     assert play.is_right
@@ -82,13 +82,13 @@ def test_what_is_scraped_of_the_demo_agrees_with_its_own_count(scraped):
         "lockfast_leases_held": 0,
         "lockfast_waiters": 0,
     }
-    # The last of each: a scrape that a busy machine missed leaves a gap.
+    # The last value of each series: a scrape missed on a busy machine leaves a gap.
     last = "sum(last_over_time({}[5m]))"
     eventually(lambda: {one: server.value(last.format(one)) for one in expected} == expected)
 
 
 def test_prometheus_answers_every_query_of_the_dashboard(scraped):
-    """With series that have the labels which the legend shows."""
+    """The series have exactly the labels that the legend shows."""
     server, _ = scraped
     for _, target in TARGETS:
         expression = as_grafana_asks(target["expr"])
@@ -114,7 +114,7 @@ def test_the_dashboard_knows_only_figures_that_are_told(scraped):
 
 def test_the_dashboard_is_of_the_shape_that_grafana_imports():
     assert BOARD["schemaVersion"] >= 39
-    assert BOARD["id"] is None  # Grafana gives the number; the uid stays
+    assert BOARD["id"] is None  # Grafana assigns the id; the uid is ours
     assert re.fullmatch(r"[\w-]{1,40}", BOARD["uid"])
     assert BOARD["title"] == "Lockfast"
     source, pattern = BOARD["templating"]["list"]
@@ -124,7 +124,7 @@ def test_the_dashboard_is_of_the_shape_that_grafana_imports():
         "prometheus",
     )
     assert (pattern["name"], pattern["type"], pattern["allValue"]) == ("pattern", "query", ".*")
-    # Else Grafana does not escape the * of a pattern in =~"$pattern".
+    # Otherwise Grafana does not escape the * of a pattern in =~"$pattern".
     assert pattern["multi"]
     assert pattern["includeAll"]
 

@@ -1,4 +1,4 @@
-"""Looking at a store now and then: what can be known of its leases by that, and what cannot."""
+"""Sampling a store at intervals: what this can show about its leases, and what it cannot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVERY = 0.2
 
 
 def watched(work: Callable[[Callable[[], AsyncLocks]], Awaitable[None]], *, seconds: float):
-    """Return the figures of one who looks on, while clients of one store are at work."""
+    """Return the figures of a sampling client, while other clients of the store are at work."""
 
     async def main() -> StoreSampling:
         clock = virtual_clock()
@@ -144,7 +144,7 @@ def test_a_hold_that_goes_on_explains_long_waits() -> None:
 
 
 class HandedOn:
-    """A crowd whose releases let the next one in: it has a window, until it renews."""
+    """Many clients whose releases admit the next: a grant has only a window until it is renewed."""
 
     def __init__(self, *, hold: float, ttl: float) -> None:
         self.hold, self.ttl = hold, ttl
@@ -165,7 +165,7 @@ def seen_of(crowd: HandedOn, *, seconds: float) -> tuple[Figures, ...]:
 
 
 def test_the_window_of_one_that_was_let_in_is_not_taken_for_its_ttl() -> None:
-    """A short hold ends within it, so the ttl is never seen: then nothing is said of it."""
+    """A short hold ends within its window, so the ttl is never seen, and gets no advice."""
     [figures] = seen_of(HandedOn(hold=0.3, ttl=600.0), seconds=60)
 
     assert (figures.ttl, figures.renews) == (0.0, True)

@@ -1,4 +1,4 @@
-"""Patterns: what differs from name to name is left out, and nothing else."""
+"""Patterns leave out what differs from name to name, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures that Prometheus scrapes, from a real one, and the alerts that it fires."""
+"""The metrics as a real Prometheus scrapes them, and the alerts that it fires."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_who_waits_is_counted_and_for_how_long(registry):
 
 
 def test_losses_are_counted_by_reason_and_begin_at_nought(registry):
-    """Else Prometheus sees no increase in the first."""
+    """Otherwise Prometheus sees no increase at the first loss."""
     with Locks("memory://", on_event=observe.prometheus(registry=registry)) as locks:
         kept = locks.lock("order:1").acquire()
         eventually(lambda: of(registry, "lockfast_leases_lost_total", reason="broken") == 0)
@@ -129,13 +129,13 @@ def test_a_forked_child_counts_anew(registry):
 
 @pytest.fixture
 def blocked(registry, monkeypatch):
-    """A hook that takes nothing while it is locked; three events may wait for it."""
+    """A hook that blocks while its lock is held, with a queue of three events."""
     monkeypatch.setattr(dispatch, "HOOK_QUEUE_MAX", 3)
     return observe.prometheus(registry=registry)
 
 
 def test_gauges_are_right_again_after_more_happened_than_could_wait(registry, blocked, caplog):
-    """The other figures lack what was dropped, and the log says how much."""
+    """The counters lack the dropped events, and the log says how many."""
     with Locks("memory://", on_event=blocked) as locks:
         with blocked.lock:
             before = [locks.lock(f"order:{number}").acquire() for number in range(3)]
@@ -158,7 +158,7 @@ def test_gauges_are_right_again_after_more_happened_than_could_wait(registry, bl
 
 
 def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(registry, blocked):
-    """While another client with the same hook keeps what is its own."""
+    """Another client with the same hook keeps its own leases."""
     with Locks("memory://", on_event=blocked) as other, other.lock("order:8"):
         locks = Locks("memory://", on_event=blocked, request_timeout=0.05)
         for number in range(3):
@@ -171,7 +171,7 @@ def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(regi
 
 
 def test_what_an_interrupt_kept_from_being_told_is_set_right(registry, monkeypatch):
-    """A signal's exception may strike between the end of a lease and the word of it."""
+    """A signal's exception may strike between the end of a lease and its event."""
     monkeypatch.setattr(dispatch, "HOOK_RECOUNT_SECONDS", 0.0)
 
     def interrupted(*_: object) -> None:
@@ -201,7 +201,7 @@ def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
 
 
 def test_a_real_prometheus_agrees_with_the_program_and_fires_the_alerts(registry):
-    """While eight threads sell a stock; then one lease is lost, and one waiter stands too long."""
+    """Eight threads sell a stock; then one lease is lost, and one claim waits too long."""
     hook = observe.prometheus(registry=registry)
     http, serving = start_http_server(0, addr="127.0.0.1", registry=registry)
     target = f"127.0.0.1:{http.server_port}"
@@ -226,7 +226,7 @@ def test_a_real_prometheus_agrees_with_the_program_and_fires_the_alerts(registry
         acquired = 'sum(lockfast_acquisitions_total{pattern="order:*",outcome="acquired"})'
         eventually(lambda: server.value(acquired) == len(asked), within=60)
         assert len(sold) == 200
-        # In their time: a scrape that a busy machine missed leaves a gap.
+        # After some time: a scrape missed on a busy machine leaves a gap.
         holds, held = "sum(lockfast_hold_seconds_count)", "sum(lockfast_leases_held)"
         eventually(lambda: (server.value(holds), server.value(held)) == (200, 0), within=60)
         assert server.firing() == set()
@@ -251,7 +251,7 @@ def test_a_real_prometheus_agrees_with_the_program_and_fires_the_alerts(registry
 
 
 def _stood_for(hook: PrometheusMetrics, *, seconds: float) -> None:
-    """Let whoever waits have begun so much earlier: nobody waits a minute for a test."""
+    """Make every waiter appear to have waited this much longer, to save the test a minute."""
     with hook.lock:
         for series in hook.series.values():
             for claim, (client, since) in series.waiters.items():
@@ -259,7 +259,7 @@ def _stood_for(hook: PrometheusMetrics, *, seconds: float) -> None:
 
 
 def test_the_shipped_alert_rules_fire_when_they_should(tmp_path):
-    """As promtool plays it: each rule, before and after what it is about."""
+    """Each rule is checked by promtool, before and after the event it is about."""
     for file in (SHIPPED / "alert_rules.yml", Path(__file__).parent / "alert_rules_test.yml"):
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "shipped.yml").write_text(observe.alert_rules(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Spans of time: few numbers say what many were like."""
+"""Spans of time: a few numbers summarize many."""
 
 from __future__ import annotations
 

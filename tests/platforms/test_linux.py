@@ -1,4 +1,4 @@
-"""What Linux tells of itself."""
+"""What Linux reports about itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_network_or_fuse_file_system_reaches_other_machines(directory, kind):
     ],
 )
 def test_the_longest_mount_point_that_is_a_parent_decides(directory, kind):
-    """Not one that only begins alike."""
+    """A directory whose name merely begins with the same characters is not below it."""
     found = linux.file_system(Path(directory), mounts=MOUNTS)
 
     assert found == kind
@@ -54,7 +54,7 @@ def test_the_longest_mount_point_that_is_a_parent_decides(directory, kind):
 
 
 def test_the_clock_counts_the_time_in_which_the_machine_sleeps():
-    """CLOCK_BOOTTIME, and no function of Python's in between: it is called a dozen times a lock."""
+    """CLOCK_BOOTTIME, without a Python function in between: it is read a dozen times per lock."""
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
 
     assert linux.now() - before < 60

@@ -1,4 +1,4 @@
-"""The ways of macOS, on Linux: what its kernel answers is put in by hand."""
+"""The macOS code, tested on Linux with hand-written replies of the kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockfast.platforms import macos
 
 
 class Library:
-    """The C library of a Mac whose volumes are these, by their folders."""
+    """The C library of a Mac with these volumes, by mount point."""
 
     def __init__(self, volumes: dict[str, tuple[bytes, int]], boot: bytes | None = b"") -> None:
         self._volumes = volumes
@@ -50,7 +50,7 @@ def install(monkeypatch):
 
 
 def test_a_boot_is_known_by_its_session(install):
-    """Not by its time, which moves when somebody sets the clock."""
+    """Not by its time, which changes when the clock is set."""
     install(Library({}, boot=b"0E6F0D5C-6C33-4A6B-9C3B-1B0F0C7A5B11"))
 
     assert macos.boot_id() == "0E6F0D5C-6C33-4A6B-9C3B-1B0F0C7A5B11"
@@ -94,7 +94,7 @@ def test_a_folder_that_is_yet_to_be_made_is_on_the_volume_of_the_one_that_it_wil
 
 
 def test_intel_is_asked_by_the_name_of_64_bit_inodes(install):
-    """Under the plain name stands a function with another structure there."""
+    """On Intel, the plain name is a function with a different structure."""
     library = install(Library({}))
     setattr(library, "statfs$INODE64", Library({"/": (b"apfs", 0x1000)}).statfs)
 
@@ -110,6 +110,6 @@ def test_nothing_is_told_of_a_volume_that_cannot_be_asked(install):
 
 
 def test_the_clock_is_the_one_that_counts_sleep_there():
-    """Not `time.monotonic()`, which stops in sleep on macOS."""
+    """Not `time.monotonic()`, which stops during sleep on macOS."""
     assert macos.now.func is time.clock_gettime
     assert macos.now.args == (time.CLOCK_MONOTONIC_RAW,)

@@ -1,4 +1,4 @@
-"""The ways of Windows, on Linux: what its kernel answers is put in by hand."""
+"""The Windows code, tested on Linux with hand-written replies of the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_LOCKED, VIOLATION, DENIED = 158, 33, 5
 
 
 class Kernel:
-    """The calls that are made, and the answers that they get."""
+    """Records the calls, and returns the replies that a test chose."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
@@ -38,7 +38,7 @@ class Kernel:
         assert flags & 1, "a call that waits cannot be interrupted"
         self.calls.append(("lock alone" if flags & 2 else "lock shared", handle.value))
         if handle.value in self.locked | self.by_others:
-            # Windows does not turn one lock into another: our own is in the way too.
+            # Windows does not convert one lock into another: even our own lock is in the way.
             self.error = VIOLATION
             return 0
         self.locked.add(handle.value)
@@ -80,7 +80,7 @@ def kernel(monkeypatch) -> Kernel:
 
 @pytest.fixture
 def windows(kernel, monkeypatch) -> types.ModuleType:
-    """The module, which cannot be imported without one that only Windows has."""
+    """The module, imported although it needs one that exists only on Windows."""
     msvcrt = types.ModuleType("msvcrt")
     msvcrt.get_osfhandle = lambda number: number + 1000
     monkeypatch.setitem(sys.modules, "msvcrt", msvcrt)
@@ -98,7 +98,7 @@ def test_a_lock_is_asked_for_the_handle_and_not_for_the_number(windows, kernel):
 
 
 def test_a_lock_of_ours_becomes_another_one(windows, kernel):
-    """Windows would count both, and our own exclusive one would keep us out."""
+    """Windows would keep both, and our own exclusive lock would block us."""
     assert windows.try_lock_exclusive(7)
 
     windows.lock_shared(7)
@@ -174,7 +174,7 @@ def test_a_poll_sees_the_end_of_a_connection(windows, pair):
 
 
 def test_a_poll_refuses_what_is_closed(windows, pair):
-    """As select.poll does; whoever polls takes it for the end."""
+    """Like select.poll; the caller treats that as the end."""
     ours, _ = pair
     ours.close()
 
@@ -183,7 +183,7 @@ def test_a_poll_refuses_what_is_closed(windows, pair):
 
 
 def test_a_connection_that_failed_is_told_to_who_waits_to_write(windows, monkeypatch):
-    """Windows tells it in the third list alone."""
+    """Windows reports it in the third list only."""
     poll = windows.Poll()
     poll.register(7, windows.WRITE)
 
@@ -238,7 +238,7 @@ def test_nothing_is_told_of_a_drive_that_is_not_there(windows, kernel, tmp_path)
 
 
 def test_the_clock_is_the_same_for_every_python(windows):
-    """Before 3.13 `time.monotonic()` is another clock, in steps of 16 ms."""
+    """Before 3.13, `time.monotonic()` is another clock, with a resolution of 16 ms."""
     assert windows.now is time.perf_counter
 
 
@@ -249,7 +249,7 @@ def test_the_clock_is_the_same_for_every_python(windows):
 def test_the_state_of_a_user_is_kept_with_the_machine(
     windows, monkeypatch, tmp_path, local, directory
 ):
-    """Not in the part of the profile that follows the user to other machines."""
+    """Not in the part of the profile that roams with the user to other machines."""
     monkeypatch.setenv("LOCALAPPDATA", local)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 

@@ -1,7 +1,7 @@
-"""A shop of Celery's: `celery -A shop_of_tasks worker` works, run as a program it sends tasks.
+"""A Celery shop: `celery -A shop_of_tasks worker` runs tasks; as a program, it sends them.
 
 Broker and results are files, so that no server is needed; the serializer is Celery's default. The
-broker is no folder: of one Celery may read a message that is yet to be written, and ends.
+broker is not a folder: Celery may read a half-written message from one, and exit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE = 60.0
 
 app = Celery("shop", broker=f"sqla+sqlite:///{PLACE}/queue.db", backend=f"file://{PLACE}/results")
 app.conf.broker_transport_options = {"connect_args": {"timeout": PATIENCE}}
-Transport.polling_interval = 0.05  # said as an option, it would be one of SQLAlchemy's
+Transport.polling_interval = 0.05  # given as an option, it would be passed on to SQLAlchemy
 locks = lockfast.Locks(f"sqlite://{PLACE}/locks.db", label="celery")
 
 
@@ -51,7 +51,7 @@ def lose() -> None:
 
 
 def main() -> None:
-    """Send tasks as an application does, and tell what came back."""
+    """Send tasks as an application does, and print the results."""
     told: dict[str, object] = {"free": result_of(pay.delay(7))}
     with locks.lock("order:7"):
         told["held"] = failure_of(pay.delay(7), lockfast.AcquireTimeout)
@@ -59,7 +59,7 @@ def main() -> None:
         until(lambda: later.state == "RETRY")
     told["retried"] = result_of(later)
     told["lost"] = failure_of(lose.delay(), lockfast.LeaseLost)
-    print(json.dumps(told))  # noqa: T201 - it is what the test reads
+    print(json.dumps(told))  # noqa: T201 - the test reads it
 
 
 def result_of(sent: AsyncResult) -> object:

@@ -1,4 +1,4 @@
-"""What the page on Celery claims, with a real worker and Celery's default serializer."""
+"""What the Celery page claims, tested with a real worker and Celery's default serializer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER = "worker --pool=solo --without-gossip --without-mingle --without-heartbe
 
 @pytest.fixture
 def shop(tmp_path) -> Iterator[dict[str, str]]:
-    """A worker at work; the environment in which tasks are sent to it."""
+    """Run a worker; yield the environment for sending tasks to it."""
     (tmp_path / "results").mkdir()
     environment = {**os.environ, "SHOP": str(tmp_path)}
     command = [sys.executable, "-m", "celery", "-A", SHOP.stem, *WORKER.split()]
@@ -33,7 +33,7 @@ def shop(tmp_path) -> Iterator[dict[str, str]]:
 
 
 def test_an_error_of_a_task_arrives_as_what_it_is(shop, tmp_path):
-    """By its class and its message: JSON keeps no more. Celery retries by the class."""
+    """With its class and its message: JSON keeps no more, and Celery retries by the class."""
     done = subprocess.run(
         [sys.executable, str(SHOP)],
         env=shop,

@@ -13,7 +13,7 @@ from lockfast_challenge.servers.redis import RedisServer
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of its own: what is patched is patched for the whole process."""
+    """Run a program in a separate process: patching affects a whole process."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
         capture_output=True,
@@ -139,9 +139,9 @@ LATE = """
     ],
 )
 def test_gevent_that_patches_after_the_import_is_refused_with_the_right_order(tmp_path, order):
-    """As gunicorn does with --preload: it imports the program, forks, and patches then.
+    """As gunicorn does with --preload: it imports the program, forks, and then patches.
 
-    Waiting would stop all greenlets, those too that renew and release, and leases be lost.
+    A wait would block all greenlets, even those that renew and release, so leases would be lost.
     """
     done = run(LATE, f"sqlite://{tmp_path}/locks.db", order)
 

@@ -1,4 +1,4 @@
-"""A sync program does without asyncio, which is a part of what its start would cost."""
+"""A sync program does not import asyncio, which would slow down its start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# None in sys.modules is how Python is told that there is no such module.
+# None in sys.modules makes Python treat the module as missing.
 WITHOUT = "import sys; sys.modules['asyncio'] = None\n"
 
 

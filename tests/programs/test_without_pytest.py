@@ -1,4 +1,4 @@
-"""The parts of `lockfast.testing` that do not need pytest are there without it."""
+"""The parts of `lockfast.testing` that do not need pytest work without it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# None in sys.modules is how Python is told that there is no such module.
+# None in sys.modules makes Python treat the module as missing.
 WITHOUT = "import sys; sys.modules['pytest'] = None\n"
 
 

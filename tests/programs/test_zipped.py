@@ -1,4 +1,4 @@
-"""A program that is one file: the package stands in a zip, and so do its scripts."""
+"""A program that is a single file: the package and its scripts are in a zip."""
 
 from __future__ import annotations
 

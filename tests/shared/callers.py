@@ -143,8 +143,8 @@ def _url(database: str, file: Path, *, is_async: bool) -> str:
 
 def _django(file: Path) -> Any:
     """Return a Django connection, without the settings of a whole site."""
-    import django  # noqa: PLC0415 - only who asks for it pays for it
-    from django.conf import settings  # noqa: PLC0415 - only who asks for it pays for it
+    import django  # noqa: PLC0415 - imported only where it is used
+    from django.conf import settings  # noqa: PLC0415 - as above
     from django.db.utils import ConnectionHandler  # noqa: PLC0415 - as above
 
     if not settings.configured:

@@ -27,7 +27,7 @@ from lockfast.platforms import here
 WORKERS_PER_CORE = 3
 """Most tests spend most of their time waiting, for a lease to end or for a server to come back.
 With four workers, two processors were busy for 88 % of the run, and a test in 6,000 failed because
-the machine stood still. Each further worker collects the tests and starts its servers once more."""
+the machine stalled. Each further worker collects the tests and starts its servers once more."""
 
 MOST_WORKERS = 12
 """More would not be faster: the run then waits for the longest file."""

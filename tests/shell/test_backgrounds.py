@@ -33,7 +33,7 @@ def manual(clock: ManualClock, **options: Any) -> tuple[Locks, Any]:
 
 
 def test_a_lease_of_a_task_that_has_ended_is_no_longer_renewed() -> None:
-    """Only the lock has the lease, and lets nobody but that task release it."""
+    """Only the lock refers to the lease, and it lets no other task release it."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=9.0)
@@ -67,7 +67,7 @@ def test_a_lease_of_a_thread_that_has_ended_is_no_longer_renewed(
     owner.join()
 
     clock.advance(4.0)
-    # Warnings are errors here, and a background cannot raise them to anybody.
+    # Warnings are errors here, but a background has no caller to raise them to.
     eventually(lambda: "the thread that acquired it has ended" in caplog.text)
     clock.advance(10.0)
     eventually(lambda: not lock.locked())

@@ -64,7 +64,7 @@ def test_a_blocked_event_loop_is_said_to_be_the_cause():
         async with AsyncLocks("memory://", ttl=1.0) as locks:
             lease = await locks.lock("why").acquire()
             await asyncio.sleep(0.05)
-            time.sleep(1.5)  # noqa: ASYNC251 - what people do
+            time.sleep(1.5)  # noqa: ASYNC251 - a common mistake
             with pytest.raises(LeaseLost) as caught:
                 lease.check()
             return str(caught.value)

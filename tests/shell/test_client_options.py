@@ -63,7 +63,7 @@ def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
 
 
 def test_a_client_that_is_refused_was_never_attached_to_the_store():
-    """It would be closed at exit and notified of sessions, although nobody has it."""
+    """It would be closed at exit and notified of sessions, although no caller has it."""
 
     class Watched(MemoryBackend):
         attached = False

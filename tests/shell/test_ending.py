@@ -171,7 +171,7 @@ def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
 
 
 def test_who_asks_again_after_a_loss_is_told_of_it_once() -> None:
-    """Not for ever: a lease that is left to expire may have nobody who releases it."""
+    """Not for ever: a lease left to expire may have nothing left that could release it."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -246,7 +246,7 @@ def test_what_was_lost_is_no_deadlock(kind: str) -> None:
 
 
 def test_a_block_left_by_a_third_is_most_likely_of_one_who_has_ended() -> None:
-    """A fixture's set-up runs in a task of its own, and so does its tear-down."""
+    """A fixture runs its set-up in one task and its tear-down in another."""
 
     async def main() -> None:
         async with AsyncLocks("memory://") as locks:
@@ -363,7 +363,7 @@ class _BreaksTheFirst(AsyncMemoryBackend):
 
 
 def test_a_claim_broken_before_it_heard_of_its_grant_is_made_anew() -> None:
-    """Its tombstone would keep it out of an empty door."""
+    """Its tombstone would keep the claim out of an empty door."""
 
     async def main() -> None:
         clock = virtual_clock()

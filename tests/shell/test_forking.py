@@ -7,7 +7,7 @@ import os
 from lockfast.runtime import fork
 
 MANY = 8
-"""So many objects, notified in no order, that the failing ones are unlikely to come last."""
+"""So many objects that the failing ones are unlikely to come last: the order is arbitrary."""
 
 
 class Failing:

@@ -325,7 +325,7 @@ def test_a_forked_child_tells_what_happens_there_and_nothing_else() -> None:
 def test_a_hook_hears_on_although_an_interrupt_struck_while_it_was_woken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thread of the application wakes it, and may be interrupted halfway."""
+    """An application's thread wakes the hook, and may be interrupted halfway."""
     told: list[Event] = []
     with Locks("memory://", on_event=told.append) as locks:
         [(_, delivery)] = locks._client.dispatcher._hooks
@@ -361,7 +361,7 @@ def test_hooks_are_told_to_end_all_at_once() -> None:
 
 def test_an_async_hook_needs_an_event_loop() -> None:
     async def hook(event: Event) -> None:
-        """Nobody could await it."""
+        """It could not be awaited."""
 
     with pytest.raises(ConfigurationError, match="is an async def, and this is the sync flavour"):
         Locks("memory://", on_event=[hook])
@@ -384,7 +384,7 @@ def test_no_hook_at_all_may_be_an_empty_list() -> None:
 def test_a_thread_that_cannot_be_had_costs_no_lease(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next event tries again; at the latest, close calls the hook itself."""
+    """The next event tries to start it again; at the latest, close calls the hook itself."""
     told: list[Event] = []
     caplog.set_level(logging.WARNING)
     with Locks("memory://", on_event=told.append) as locks:

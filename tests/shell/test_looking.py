@@ -45,7 +45,7 @@ def looked_for(answers: int, *, late_every: int) -> int:
 def test_looking_is_given_up_only_where_it_is_mostly_in_vain(
     late_every: int, least: float, most: float
 ):
-    """One late reply, as on any machine with other work, must not slow down the next hundred."""
+    """One late reply, as on any busy machine, must not slow down the next hundred."""
     assert least <= looked_for(MANY, late_every=late_every) <= most
 
 
@@ -90,13 +90,13 @@ def ends() -> Iterator[tuple[Late, socket.socket]]:
 
 
 def test_an_answer_that_is_late_is_slept_for(ends: tuple[Late, socket.socket]):
-    """The next one is slept for, too, without a look."""
+    """The next reply is slept for, too, without spinning."""
     late, server = ends
     asking = Asking(late, Clock(), 0)
     server.sendall(b"1")
     assert asking.hears(b"1")
     looks = late.looks
-    # otherwise Python keeps the time, and cannot look
+    # Without a kernel timeout, Python implements the timeout itself, and spinning is not possible.
     assert (looks > 0) == here.HAS_KERNEL_TIMEOUT
 
     server.sendall(b"2")

@@ -136,7 +136,7 @@ def test_a_release_that_is_refused_goes_on() -> None:
 
 
 def test_a_refused_repeat_of_a_release_that_was_not_answered_is_no_answer() -> None:
-    """The first one may have freed it, so the outcome is unknown."""
+    """The first request may have released it, so the outcome is unknown."""
 
     async def story(scene: _Scene) -> None:
         lease = await scene.locks.lock("door").acquire()

@@ -1,4 +1,4 @@
-"""A waiter that nobody wakes looks around now and then by itself, in both flavours."""
+"""A waiter that is never woken checks the store now and then by itself, in both flavours."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_a_lease_that_is_handed_over_is_detached_here_and_acquired_there(flavour
 
 
 def test_a_release_that_is_not_answered_is_told_once() -> None:
-    """The background goes on with it, and the caller may too."""
+    """Both the background and the caller may repeat it."""
 
     async def story(locks: AsyncLocks, _: AsyncLocks, backend: AsyncFaultyBackend) -> None:
         lease = await locks.lock("door").acquire()

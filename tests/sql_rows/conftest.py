@@ -1,4 +1,4 @@
-"""What the tests of the caller's own rows share."""
+"""Fixtures for the tests of the caller's own rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = (
 
 @pytest.fixture(params=KINDS)
 def kind(request) -> str:
-    """By which library the transaction is."""
+    """The library that runs the transaction."""
     found: str = request.param
     return found
 
@@ -38,7 +38,7 @@ def shop(kind, tmp_path) -> Iterator[Shop]:
 
 @pytest.fixture
 def url(tmp_path) -> str:
-    """Where the locks are."""
+    """The URL of the store of locks."""
     return f"sqlite://{tmp_path}/locks.db"
 
 
@@ -57,7 +57,7 @@ def others(url) -> Iterator[Locks]:
 
 @pytest.fixture
 def play(kind, url) -> Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]:
-    """Run a scene with two clients of one store, of the flavour that the library is of."""
+    """Run a scene with two clients of one store, in the flavour of the library."""
 
     def run(scene: Callable[..., Coroutine[Any, Any, Any]]) -> Any:
         async def played() -> Any:
@@ -79,11 +79,11 @@ def play(kind, url) -> Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]:
 
 @pytest.fixture(params=WAYS)
 def database(request, tmp_path) -> Database:
-    """One that is spoken to by each library in turn."""
+    """A database, used through each library in turn."""
     return Database(request.param, tmp_path)
 
 
 @pytest.fixture(params=NAMES)
 def plain(request, tmp_path) -> Database:
-    """Each database once, by its blocking driver."""
+    """Each database once, through its blocking driver."""
     return Database(request.param, tmp_path)

@@ -1,4 +1,4 @@
-"""The databases that rows are kept in: a file, and the servers that all tests share."""
+"""The databases that contain the rows: a file, and servers that all tests share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAYS = (
     *("sqlalchemy sqlite", "sqlalchemy postgresql", "sqlalchemy mariadb"),
     *("sqlalchemy postgresql asyncio", "sqlalchemy mariadb asyncio"),
 )
-"""By which libraries it is spoken to."""
+"""The databases, with the libraries through which they are used."""
 
 SERVERS = {"mariadb": mariadb.shared_server, "mysql": mysql.shared_server}
 
@@ -31,7 +31,7 @@ TYPES = {"sqlite": ("INTEGER", "REAL"), "postgresql": ("BIGINT", "DOUBLE PRECISI
 
 
 class Database:
-    """One of them, and how a connection to it is opened; a table of its own for each test."""
+    """One database, and how to connect to it; each test has its own table."""
 
     def __init__(self, way: str, directory: Path) -> None:
         self.way = way
@@ -44,13 +44,13 @@ class Database:
             SERVERS[self.name]().run("CREATE DATABASE IF NOT EXISTS test")
 
     def table(self, columns: str) -> str:
-        """Make a table, and return its name."""
+        """Create a table, and return its name."""
         name = f"t_{os.urandom(5).hex()}"
         self.run(f"CREATE TABLE {name} ({columns.format(whole=self.whole, real=self.real)})")
         return name
 
     def run(self, statement: str) -> list[Any]:
-        """Return the rows of a statement, on a connection of its own."""
+        """Return the rows of a statement, which is run on a new connection."""
         connection = connected(self.name, self.address())
         cursor = connection.cursor()
         cursor.execute(statement)
@@ -60,7 +60,7 @@ class Database:
         return rows
 
     def address(self) -> str:
-        """Return what `connected` makes a connection of, in any process."""
+        """Return the address from which `connected` makes a connection, in any process."""
         if self.name == "sqlite":
             return str(self._path)
         if self.name == "postgresql":
@@ -68,7 +68,7 @@ class Database:
         return str(SERVERS[self.name]().port)
 
     def connect(self) -> Any:
-        """Return a new connection, to be awaited in asyncio."""
+        """Return a new connection, or an awaitable of one in asyncio."""
         if "sqlalchemy" in self.way:
             return self._opened_engine().connect()
         if self.way == "postgresql asyncio":
@@ -93,7 +93,7 @@ class Database:
 
 
 def connected(name: str, address: str) -> Any:
-    """Return a blocking connection to a database, by its driver."""
+    """Return a blocking connection to a database, through its driver."""
     if name == "sqlite":
         return sqlite3.connect(address, timeout=LONG)
     if name == "postgresql":

@@ -1,7 +1,7 @@
-"""Those who sell from a stock in a table, by each library that has transactions.
+"""Sellers of a stock in a table, one for each library that has transactions.
 
 Each reads what is left and writes one less, in a transaction that it commits later. All have the
-same methods, to be awaited; the blocking libraries do it at once.
+same methods, which must be awaited; with a blocking library they run at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def settled(value: Any) -> Any:
 
 
 class Seller:
-    """One who works by `execute`, `commit` and `rollback` of something."""
+    """A seller that uses `execute`, `commit` and `rollback` of some object."""
 
     def __init__(self, target: Any, table: str) -> None:
         self.target = target
@@ -72,7 +72,7 @@ class CursorSeller(Seller):
 
 
 class Shop:
-    """A table with ten lamps, and how a seller of some kind is made."""
+    """A table with ten lamps, and a function that creates a seller of some kind."""
 
     def __init__(self, table: str, look: Callable[[], int], hire: Callable[[], Any]) -> None:
         self.table = table
@@ -93,7 +93,7 @@ def _create(run: Callable[[str], Any]) -> str:
 
 @contextmanager
 def opened(kind: str, directory: Path) -> Iterator[Shop]:
-    """Give a shop whose sellers are of that kind."""
+    """Yield a shop whose sellers are of that kind."""
     if kind == "pymysql":
         server = mariadb.shared_server()
         server.run("CREATE DATABASE IF NOT EXISTS test")
@@ -142,7 +142,7 @@ def _hiring(kind: str, table: str) -> Iterator[Callable[[], Any]]:
 
 
 def in_a_file(path: Path) -> sqlite3.Connection:
-    """Return a connection to a stock in a file, which has ten lamps."""
+    """Return a connection to a stock of ten lamps in a file."""
     connection = sqlite3.connect(path, timeout=60)
     connection.execute("CREATE TABLE stock (item TEXT PRIMARY KEY, left_over INTEGER)")
     connection.execute("INSERT INTO stock VALUES ('lamp', 10)")

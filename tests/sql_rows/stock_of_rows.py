@@ -1,8 +1,9 @@
-"""Sixteen processes that each take a hundred from one stock in a database, by one way or another.
+"""Sixteen processes that each take a hundred from one stock in a database, in a given way.
 
     stock_of_rows.py WAY PROCESSES TIMES DATABASE ADDRESS TABLE
 
-What each has taken is printed when all are done, in a line of its own; it ends with 0 if all did.
+When all are done, it prints what each has taken, one line per process. The exit code is 0 if that
+of every process was.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from lockfast.sql_rows import Versioned, claim_rows
 
 
 def versioned(name: str, address: str, table: str, times: int) -> Iterator[int]:
-    """Take by reading, and writing what nobody has changed since."""
+    """Read, and write only if the row has not changed since; otherwise try again."""
     connection = connected(name, address)
     rows = Versioned(table, key="id")
     for _ in range(times):
@@ -32,14 +33,14 @@ def versioned(name: str, address: str, table: str, times: int) -> Iterator[int]:
 
 
 def unguarded(name: str, address: str, table: str, times: int) -> Iterator[int]:
-    """Take by reading, and writing whatever others did: what goes wrong."""
+    """Read and write without any check, to show what goes wrong."""
     connection = connected(name, address)
     cursor = connection.cursor()
     for _ in range(times):
         cursor.execute(f"SELECT n FROM {table} WHERE id = 1")
         [left] = cursor.fetchone()
         connection.commit()
-        time.sleep(random.uniform(0.0, 0.002))  # noqa: S311 - it thinks
+        time.sleep(random.uniform(0.0, 0.002))  # noqa: S311 - time to think
         cursor.execute(f"UPDATE {table} SET n = {left - 1} WHERE id = 1")
         connection.commit()
         yield left - 1
@@ -47,10 +48,10 @@ def unguarded(name: str, address: str, table: str, times: int) -> Iterator[int]:
 
 
 def claimed(name: str, address: str, table: str, _times: int) -> Iterator[int]:
-    """Take whole rows, as long as there are some, each for itself.
+    """Take whole rows, each for one process alone, as long as there are some.
 
-    The ends of leases are not on trial: where sixteen want to write to one file, on a busy machine,
-    one of them may be kept from it for longer than the usual half minute.
+    Expiry is not under test: with sixteen writers to one file on a busy machine, one of them may
+    have to wait for longer than the usual half minute.
     """
     with claim_rows(
         lambda: connected(name, address), table, key="id", where={"taken": 0}, limit=10, ttl=LONG
@@ -61,7 +62,7 @@ def claimed(name: str, address: str, table: str, _times: int) -> Iterator[int]:
 
 
 def unclaimed(name: str, address: str, table: str, times: int) -> Iterator[int]:
-    """Take the first row that nobody has taken, as one looks: what goes wrong."""
+    """Take the first row that looks free, without a claim, to show what goes wrong."""
     connection = connected(name, address)
     cursor = connection.cursor()
     for _ in range(times):
@@ -70,7 +71,7 @@ def unclaimed(name: str, address: str, table: str, times: int) -> Iterator[int]:
         connection.commit()
         if found is None:
             break
-        time.sleep(random.uniform(0.0, 0.002))  # noqa: S311 - it thinks
+        time.sleep(random.uniform(0.0, 0.002))  # noqa: S311 - time to think
         cursor.execute(f"UPDATE {table} SET taken = 1 WHERE id = {found[0]}")
         connection.commit()
         yield found[0]
@@ -86,7 +87,7 @@ WAYS: dict[str, Callable[..., Iterator[int]]] = {
 
 
 def take(way: str, arguments: Any, together: Barrier, told: Any) -> None:
-    """Take, once all processes are there, and tell what at the end; nothing of what has failed."""
+    """Take, once all processes are ready, and report what was taken; None after a failure."""
     together.wait(LONG)
     had: list[int] | None = None
     try:

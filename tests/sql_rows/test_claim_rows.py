@@ -1,4 +1,4 @@
-"""A worker has a row for itself, for as long as it works on it: every library, both flavours."""
+"""A worker has a row to itself for as long as it works on it: every library, both flavours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PENDING = {"state": "pending"}
 
 @pytest.fixture
 def jobs(request) -> str:
-    """A table with five jobs, of which the last is the oldest, and one that is done."""
+    """A table with five pending jobs, the last of which is the oldest, and one that is done."""
     one = next(name for name in ("database", "plain") if name in request.fixturenames)
     return five_jobs(request.getfixturevalue(one))
 
@@ -46,7 +46,7 @@ async def following(rows: Any) -> Any:
 
 
 def end_all_claims(database: Database, table: str) -> None:
-    """Let time run out for every row: its clock is the database's own."""
+    """Let every claim expire: the clock is the database's own."""
     database.run(f"UPDATE {table} SET claimed_until = 1 WHERE claimed_until IS NOT NULL")
 
 
@@ -55,7 +55,7 @@ def states(database: Database, table: str) -> dict[int, str]:
 
 
 def play(scene: Any) -> Any:
-    """Run a scene, which gets its workers' claims by a call, and close them all."""
+    """Run a scene with a function that makes claims for its workers, and close all claims."""
 
     async def played() -> Any:
         opened = []
@@ -120,7 +120,7 @@ def test_what_is_given_back_is_claimed_again_with_a_larger_token(database, jobs)
 
 
 def test_a_slow_workers_result_is_refused_when_another_has_the_row(database, jobs):
-    """It shows both tokens, and the row is left to the other."""
+    """The error shows both tokens, and the other worker keeps the row."""
 
     async def scene(claiming):
         slow, other = claiming(database, jobs), claiming(database, jobs)
@@ -200,7 +200,7 @@ def test_the_watchdog_renews_while_a_row_is_worked_on(database, jobs):
 
 
 def test_a_renewal_tells_of_a_row_that_another_has(database, jobs):
-    """The holder hears of it long before it finishes."""
+    """The holder learns of it long before it finishes."""
 
     async def scene(claiming):
         row = await following(claiming(database, jobs))
@@ -267,7 +267,7 @@ def test_a_row_that_is_gone_is_told(plain, jobs):
 
 
 def test_a_loop_that_is_left_gives_back_what_it_had_not_handed_out(plain, jobs, eventually):
-    """By the background: nobody says that a `for` statement was left."""
+    """In the background, because Python does not report that a `for` statement was left."""
     for row in claims(plain, jobs, limit=4):
         row.finish(state="done")
         break
@@ -349,7 +349,7 @@ ROUNDING = {"postgresql": "REAL", "mariadb": "FLOAT"}
 def test_a_column_that_rounds_what_is_written_is_refused_with_a_type_to_use(
     way, column, better, tmp_path
 ):
-    """32 bits of seconds are two minutes: a second worker would get the row at once."""
+    """A 32-bit float rounds seconds to two minutes: a second worker would get the row at once."""
     database = Database(way, tmp_path)
     kinds = {"claimed_until": "{real}", "claim_token": "{whole}"}
     kinds[column] = ROUNDING[database.name]

@@ -1,4 +1,4 @@
-"""Transactions that end where a block is left, savepoints, and what is no transaction at all."""
+"""Transactions that end when a block is left, savepoints, and objects that have no transaction."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def test_a_block_that_fails_rolls_back_and_frees_the_name(shop, locks, others):
 
 
 def test_a_block_that_is_never_entered_changes_nothing_and_says_so(shop, locks):
-    """The caller's own lease must not be released because the block was dropped."""
+    """Dropping the block must not release the caller's own lease."""
     lease = locks.lock("stock").acquire()
 
     with pytest.warns(ResourceWarning, match="'stock'.* `with` statement"):
         hold_until_commit(lease, shop)
 
-    lease.release()  # else it raises: it has been released already
+    lease.release()  # would raise if it had been released
 
 
 def test_a_block_that_cannot_be_entered_changes_nothing(shop, locks):
@@ -108,7 +108,7 @@ def test_a_block_is_entered_while_the_lease_is_held(shop, locks):
 
 
 def test_a_connection_whose_own_block_would_not_commit_is_refused(locks):
-    """Since Python 3.12 sqlite3 leaves a block without a commit if this is set."""
+    """Since Python 3.12, leaving a sqlite3 block does not commit if this is set."""
 
     class Autocommitting(sqlite3.Connection):
         autocommit = True
@@ -177,7 +177,7 @@ def test_a_savepoint_is_not_the_end(shop, locks, others, tmp_path):
 
 
 def test_a_refused_commit_of_a_connection_leaves_nothing_in_it(shop, locks, tmp_path):
-    """Whoever catches the error and goes on with the connection must not commit it later."""
+    """A caller that catches the error and goes on must not commit the change later."""
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/shop.db", poolclass=NullPool)
     with engine.connect() as connection:
         hold_until_commit(locks.lock("stock").acquire(), connection)
@@ -205,7 +205,7 @@ def test_a_session_that_begins_nothing_by_itself_has_to_begin_first(shop, locks,
 
 
 def test_a_connection_that_begins_by_a_statement_has_to_begin_first_in_asyncio(url):
-    """Nobody can await the statement here."""
+    """The statement cannot be awaited here."""
 
     async def scene():
         server = postgresql.shared_server().url().replace("://", "+psycopg://")
@@ -231,7 +231,7 @@ def test_a_connection_that_begins_by_a_statement_has_to_begin_first_in_asyncio(u
 
 
 def test_a_two_phase_transaction_of_a_connection_is_refused(locks):
-    """It ends by other events, and nobody would check the lease."""
+    """It ends with other events, so the lease would not be checked."""
     lease = locks.lock("stock").acquire()
     server = postgresql.shared_server().url().replace("://", "+psycopg://")
     engine = sqlalchemy.create_engine(server, poolclass=NullPool)
@@ -261,7 +261,7 @@ def test_what_is_no_transaction_is_refused(locks):
     ):
         hold_until_commit(lease, connection)
 
-    assert lease.is_trusted  # what was refused has changed nothing
+    assert lease.is_trusted  # the refusal has changed nothing
 
 
 def test_a_lease_that_is_over_is_refused(shop, locks):

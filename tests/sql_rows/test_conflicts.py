@@ -1,4 +1,4 @@
-"""Which errors say that two transactions were in each other's way: those of the drivers alone."""
+"""Which errors mean that two transactions conflicted: only those of the drivers."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def test_a_deadlock_is_a_conflict_by_every_library(error):
     ids=repr,
 )
 def test_what_the_callers_own_code_raises_is_none(error):
-    """Not even if it says a number that MySQL says too, or something that cannot be compared."""
+    """Even if it contains a number that MySQL uses too, or something that cannot be compared."""
     assert not is_conflict(error)

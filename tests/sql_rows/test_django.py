@@ -1,4 +1,4 @@
-"""Django tells of a commit, of a rollback only by forgetting who waits, and asks nobody before."""
+"""Django calls hooks after a commit, but not before it, and drops them on a rollback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def transaction(file):
-    """Django with two connections to one file, as two processes would have, and one to a server."""
+    """Django with two connections to one file, as of two processes, and one to a server."""
     one = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file), "OPTIONS": {"timeout": 60}}
     distant = {
         "ENGINE": "django.db.backends.postgresql",
@@ -32,7 +32,7 @@ def transaction(file):
     databases = {"default": one, "other": dict(one), "distant": distant}
     settings.configure(DATABASES=databases, SECRET_KEY="a test's")
     django.setup()
-    from django.db import connections, transaction  # noqa: PLC0415 - not before it is set up
+    from django.db import connections, transaction  # noqa: PLC0415 - not before django.setup()
 
     yield transaction
     connections.close_all()
@@ -40,7 +40,7 @@ def transaction(file):
 
 @pytest.fixture
 def shop(file, transaction):
-    """A stock of ten; gives what is left of it."""
+    """Create a stock of ten; return a function that reads what is left."""
     file.unlink(missing_ok=True)
     in_a_file(file).close()
     from django.db import connections  # noqa: PLC0415 - as above
@@ -106,7 +106,7 @@ def test_a_rollback_frees_the_name(shop, transaction, clients):
 
 
 def test_a_commit_without_an_answer_releases_nothing(shop, transaction, clients, caplog):
-    """Django forgets who waits for the commit, as after a rollback; the connection is lost."""
+    """Django drops the commit's hooks, as after a rollback, but the connection is lost."""
     from django.db import OperationalError, connections  # noqa: PLC0415 - as above
 
     ours, theirs = clients

@@ -1,4 +1,4 @@
-"""A commit that fails may leave the transaction open: then the next one needs the lease as much."""
+"""A commit that fails may leave the transaction open, and then the next one needs the lease too."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_one_that_was_interrupted_before_it_was_sent_ends_nothing(
 
 
 def test_a_commit_that_was_cancelled_before_it_was_sent_ends_nothing(url):
-    """It waits for the connection, which another task has."""
+    """The commit waits for the connection, which another task is using."""
 
     async def scene():
         server = postgresql.shared_server().url()
@@ -100,7 +100,7 @@ def test_a_commit_that_was_cancelled_before_it_was_sent_ends_nothing(url):
 
 
 def test_a_connection_that_broke_before_the_commit_has_nothing_left_to_commit(locks, others):
-    """The commit is refused by the driver, and never sent."""
+    """The driver refuses the commit and never sends it."""
     connection = by_psycopg()
     hold_until_commit(locks.lock("stock").acquire(), connection)
     connection.execute("SELECT 1")
@@ -119,7 +119,7 @@ def test_a_connection_that_broke_before_the_commit_has_nothing_left_to_commit(lo
 
 @pytest.fixture
 def bills(tmp_path):
-    """An engine with a table whose foreign key is looked at by the commit alone, and fails it."""
+    """An engine with a table whose foreign key is checked at the commit, which therefore fails."""
     in_a_file(tmp_path / "shop.db").close()
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/shop.db", poolclass=NullPool)
 
@@ -142,7 +142,7 @@ def test_a_connection_whose_commit_failed_keeps_nothing_for_a_commit_without_the
         hold_until_commit(locks.lock("stock").acquire(), connection)
         connection.execute(text("UPDATE stock SET left_over = 5"))
         connection.execute(text("INSERT INTO bill VALUES ('chair')"))
-        with pytest.raises(sqlalchemy.exc.IntegrityError):  # not the driver's
+        with pytest.raises(sqlalchemy.exc.IntegrityError):  # SQLAlchemy's error, not the driver's
             connection.commit()
         is_free = others.lock("stock").try_acquire() is not None
         connection.rollback()

@@ -1,7 +1,7 @@
-"""A lock that is released before the commit lets the next one read the old row, on each library.
+"""With every library: a lock released before the commit lets the next seller read the old row.
 
-Two sellers take a lamp each from a stock of ten. What the first does between leaving its block
-and the commit is where it goes wrong.
+Two sellers each take a lamp from a stock of ten. It goes wrong between the end of the first one's
+block and its commit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lockfast.sql_rows import hold_until_commit
 
 
 async def two_sales(shop: Shop, ours: Any, theirs: Any, *, tied: bool) -> int:
-    """Let the second come as soon as the first has left its block; return what is left."""
+    """Let the second seller begin when the first has left its block; return what is left."""
     first, second = await shop.seller(), await shop.seller()
     lock = ours.lock("stock")
     lease = await settled(lock.acquire())
@@ -40,7 +40,7 @@ async def two_sales(shop: Shop, ours: Any, theirs: Any, *, tied: bool) -> int:
 
 @contextlib.asynccontextmanager
 async def _block(lease: Any):
-    """Be the block of a lease of either flavour."""
+    """Enter the lease, of either flavour, for a block."""
     if hasattr(lease, "__aenter__"):
         async with lease:
             yield
@@ -50,7 +50,7 @@ async def _block(lease: Any):
 
 
 def test_without_it_one_of_two_sales_is_lost(shop, play):
-    """Else the next test would prove nothing."""
+    """Otherwise the next test would prove nothing."""
     assert play(lambda a, b: two_sales(shop, a, b, tied=False)) == 9
 
 
@@ -89,7 +89,7 @@ def test_one_who_closes_in_the_middle_frees_it(shop, play):
 
 
 def test_a_transaction_in_which_nothing_was_asked_ends_too(shop, play):
-    """SQLAlchemy tells nothing of one that never began."""
+    """SQLAlchemy reports no event for a transaction that never began."""
 
     async def scene(ours, theirs):
         free = []
@@ -146,7 +146,7 @@ def test_two_leases_end_with_one_transaction_and_the_next_has_its_own(shop, play
 
 
 def test_one_refused_of_two_keeps_the_commit_from_happening(shop, play):
-    """The first is fine, and must not commit for both."""
+    """The first lease is valid, but must not let the commit happen."""
 
     async def scene(ours, _theirs):
         seller = await shop.seller()

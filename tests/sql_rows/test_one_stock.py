@@ -1,6 +1,6 @@
-"""Sixteen processes take many each from one stock: exact, on every database, and not without.
+"""Sixteen processes take many each from one stock: exact on every database, unlike without.
 
-By a version column all take from one row; by claims each takes rows of its own.
+With a version column, all take from one row; with claims, each takes rows of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALL = PROCESSES * TIMES
 
 
 def taken(database: Database, table: str, way: str, *, times: int = TIMES) -> list[int]:
-    """Let them all take, and return what each was told that it has."""
+    """Run all processes, and return everything that they took."""
     command = [sys.executable, stock_of_rows.__file__, way, str(PROCESSES), str(times)]
     command += [database.name, database.address(), table]
     told = subprocess.run(
@@ -29,7 +29,7 @@ def taken(database: Database, table: str, way: str, *, times: int = TIMES) -> li
 
 @pytest.fixture
 def stock(plain) -> str:
-    """One row that says how many there are."""
+    """One row with the number of pieces."""
     table = plain.table("id INTEGER PRIMARY KEY, n INTEGER, version {whole} NOT NULL")
     plain.run(f"INSERT INTO {table} VALUES (1, {ALL}, 0)")
     return table
@@ -37,7 +37,7 @@ def stock(plain) -> str:
 
 @pytest.fixture
 def pieces(plain) -> str:
-    """A row for each of them."""
+    """One row for each piece."""
     table = plain.table(
         "id INTEGER PRIMARY KEY, taken INTEGER, claimed_until {real}, claim_token {whole}"
     )
@@ -46,17 +46,17 @@ def pieces(plain) -> str:
     return table
 
 
-@pytest.mark.timeout(LONG)  # a busy machine turns to each of them when it likes
+@pytest.mark.timeout(LONG)  # a busy machine runs the processes as it likes
 def test_by_a_version_none_is_lost(plain, stock):
     had = taken(plain, stock, "versioned")
 
-    assert sorted(had) == list(range(ALL))  # each was told another number
+    assert sorted(had) == list(range(ALL))  # each got a different number
     assert plain.run(f"SELECT n, version FROM {stock}") in ([(0, ALL)], [[0, ALL]])
 
 
 @pytest.mark.timeout(LONG)
 def test_without_a_version_some_are_lost(plain, stock):
-    """Else the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     had = taken(plain, stock, "unguarded", times=20)
 
     [[left]] = plain.run(f"SELECT n FROM {stock}")
@@ -74,7 +74,7 @@ def test_by_claims_no_row_is_had_twice_and_none_is_left(plain, pieces):
 
 @pytest.mark.timeout(LONG)
 def test_without_claims_some_rows_are_had_twice(plain, pieces):
-    """Else the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     had = taken(plain, pieces, "unclaimed", times=20)
 
     assert len(set(had)) < len(had)

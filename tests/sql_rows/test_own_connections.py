@@ -1,4 +1,4 @@
-"""What a worker's connections and its table have to be is told in a sentence, and nothing leaks."""
+"""Unsuitable connections and tables are refused with a clear message, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_cannot_even_be_closed_is_told_as_what_it_is():
 
 @pytest.mark.parametrize("way", ["of the engine", "of its connections", "of a session"])
 def test_a_connection_that_commits_every_statement_by_itself_is_refused(database, jobs, way):
-    """What turns out to be another's could not be rolled back."""
+    """A change to a row that belongs to another worker could not be rolled back."""
     options = {"isolation_level": "AUTOCOMMIT"}
     engine = sqlalchemy.create_engine(
         database._engine_url(), poolclass=NullPool, **(options if way == "of the engine" else {})
@@ -86,7 +86,7 @@ def test_so_it_is_in_asyncio(tmp_path):
 
 @pytest.mark.parametrize("limit", [1, 5])
 def test_a_key_that_several_rows_share_is_refused(database, jobs, limit):
-    """A loop that ended here would seem to have found nothing."""
+    """If the loop just ended here, it would seem that there was no work."""
     with (
         claims(database, jobs, key="state", order_by="born", limit=limit) as rows,
         pytest.raises(ConfigurationError, match="not unique"),
@@ -97,7 +97,7 @@ def test_a_key_that_several_rows_share_is_refused(database, jobs, limit):
 
 
 def test_names_of_our_own_columns_are_refused_in_any_case(database, jobs):
-    """Most databases take ID and id for one column."""
+    """For most databases, ID and id are the same column."""
     with claims(database, jobs) as rows:
         row = next(rows)
         for changes in ({"ID": 9}, {"Claim_Token": 1}, {"CLAIMED_UNTIL": None}):

@@ -1,4 +1,4 @@
-"""A worker's own transaction locks its rows for long: renewals neither wait for it nor for that."""
+"""A worker's transaction may lock rows for long; it and renewals do not wait for each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lockfast.sql_rows._sync.row_leases import OwnConnections, RowLeases
 from lockfast.sql_rows.claiming import Claimable, RowClaim
 
 PATIENCE = 30.0
-"""What only a hang outlasts."""
+"""Timeout that only a hang exceeds, in seconds."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def until(database: Database, table: str, key: int) -> float:
 
 
 async def renewed(database: Database, table: str, key: int) -> bool:
-    """Whether its deadline moves, while there is patience."""
+    """Whether the row's deadline moves within the timeout."""
     first, end = until(database, table, key), time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if until(database, table, key) > first:
@@ -50,7 +50,7 @@ async def renewed(database: Database, table: str, key: int) -> bool:
     indirect=True,
 )
 def test_a_row_that_a_transaction_locks_holds_up_no_other(database, jobs):
-    """It stays ours meanwhile, and is renewed when the transaction is over."""
+    """The locked row stays ours, and is renewed when the transaction ends."""
 
     async def scene(claiming):
         rows = claiming(database, jobs, limit=3, ttl=12)
@@ -70,7 +70,7 @@ def test_a_row_that_a_transaction_locks_holds_up_no_other(database, jobs):
 
 @pytest.mark.parametrize("plain", ["postgresql"], indirect=True)
 def test_a_row_that_new_rows_refer_to_is_renewed(plain, jobs):
-    """Whoever inserts them keeps it locked until the commit, against its key's change alone."""
+    """Until its commit, an insert locks the row it refers to, but only against key changes."""
     results = plain.table(f"job INTEGER REFERENCES {jobs}")
     transaction = connected(plain.name, plain.address())
 
@@ -85,7 +85,7 @@ def test_a_row_that_new_rows_refer_to_is_renewed(plain, jobs):
 
 
 def test_a_result_in_a_transaction_waits_for_no_renewal(plain, jobs):
-    """It may wait for the commit of that transaction, as it does here for our word."""
+    """A renewal may itself wait for the commit of that transaction; here it waits for the test."""
     home, asked, word = threading.get_ident(), threading.Event(), threading.Event()
 
     def connect():
@@ -117,7 +117,7 @@ def test_a_result_in_a_transaction_waits_for_no_renewal(plain, jobs):
 
 
 def test_a_renewal_waits_for_sqlites_writer_no_longer_than_it_may(tmp_path):
-    """Its connection waits as long as before afterwards: a pool may lend it to others."""
+    """Afterwards its connection has the usual timeout again: a pool may lend it to others."""
     database, clock, made = Database("sqlite", tmp_path), Clock(), []
     leases, grant = claimed(database, five_jobs(database), made)
     writer = connected(database.name, database.address())
@@ -136,7 +136,7 @@ def test_a_renewal_waits_for_sqlites_writer_no_longer_than_it_may(tmp_path):
 
 @pytest.mark.parametrize("plain", ["sqlite", "postgresql"], indirect=True)
 def test_a_row_is_given_back_no_later_than_it_may_be(plain, jobs):
-    """Else a close would wait for ever for a transaction that its own caller ends afterwards.
+    """Otherwise a close would wait for ever for a transaction that its own caller ends later.
 
     MySQL gives up by itself, after innodb_lock_wait_timeout.
     """
@@ -155,7 +155,7 @@ def test_a_row_is_given_back_no_later_than_it_may_be(plain, jobs):
 
 
 def claimed(database: Database, table: str, made: list[Any]) -> tuple[RowLeases, Grant]:
-    """Return the port itself and its claim of the first row, and note the connections made."""
+    """Return the port itself and its claim of the first row; record the connections made."""
     pending = {"where": {"state": "pending"}, "order_by": None}
     own = {"until": "claimed_until", "token": "claim_token"}
     claimable = Claimable.of(table, key="id", **pending, **own)

@@ -1,8 +1,7 @@
-"""A commit that was sent and not answered may still take effect: the lease outlives it.
+"""A commit that was sent but not answered may still take effect, so the lease outlives it.
 
-The way to the database is cut when the commit is under way. The client learns that its connection
-is gone; the server gets the commit later, as one that waits for its disk or its standby ends it
-later.
+The path to the database is cut during the commit. The client learns that its connection is gone;
+the server receives the commit later, as if it had waited for its disk or its standby.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ WAYS = (
 
 
 class BlockSeller(Seller):
-    """One whose transaction is a block of psycopg's `transaction()`."""
+    """A seller whose transaction is a block of psycopg's `transaction()`."""
 
     async def write(self, left: int) -> None:
         self._left = left
@@ -60,7 +59,7 @@ class BlockSeller(Seller):
 
 
 class LossyShop:
-    """A shop whose sellers reach the database by a way that is cut at the next commit."""
+    """A shop whose sellers reach the database over a path that is cut at the next commit."""
 
     def __init__(self, kind: str, shop: Shop, proxy: Proxy) -> None:
         self._kind = kind
@@ -69,9 +68,9 @@ class LossyShop:
         self.table = shop.table
 
     async def seller(self) -> Seller:
-        """Connect, and let the commit that follows be lost on the way."""
+        """Connect, and lose the next commit on its way."""
         seller = await self._connected()
-        # MySQL's drivers say SET AUTOCOMMIT when they connect.
+        # MySQL's drivers send SET AUTOCOMMIT when they connect.
         commits = self._proxy.hold_requests(
             lambda request: b"COMMIT" in request.data and b"AUTOCOMMIT" not in request.data
         )
@@ -83,7 +82,7 @@ class LossyShop:
             self._proxy.cut(told=True)
 
     def deliver(self) -> None:
-        """Let the server have what was on its way."""
+        """Deliver to the server what was held back."""
         self._proxy.let_through()
 
     async def _connected(self) -> Seller:
@@ -124,7 +123,7 @@ def lossy(kind, tmp_path) -> Iterator[LossyShop]:
 
 
 async def sell_in_vain(lossy: LossyShop, locks: Any, *, ttl: float, in_block: bool = False) -> Any:
-    """Commit under a lease, and lose the connection meanwhile; return the seller."""
+    """Commit under a lease, and lose the connection while doing so; return the seller."""
     seller = await lossy.seller()
     lease = await settled(locks.lock("stock", ttl=ttl).acquire())
     if in_block:
@@ -141,12 +140,12 @@ async def sell_in_vain(lossy: LossyShop, locks: Any, *, ttl: float, in_block: bo
 
 @pytest.mark.parametrize("kind", WAYS)
 def test_a_commit_without_an_answer_releases_nothing(lossy, play, caplog):
-    """Nor does the end of the block, nor closing the connection."""
+    """Neither do the end of the block and closing the connection."""
 
     async def scene(ours, theirs):
         seller = await sell_in_vain(lossy, ours, ttl=600, in_block=True)
         after_commit = await settled(theirs.lock("stock").try_acquire())
-        with contextlib.suppress(Exception):  # it is gone, and some drivers say so
+        with contextlib.suppress(Exception):  # some drivers complain that it is gone
             await seller.close()
         return after_commit, await settled(theirs.lock("stock").try_acquire())
 
@@ -161,7 +160,7 @@ def test_a_commit_without_an_answer_releases_nothing(lossy, play, caplog):
 
 @pytest.mark.parametrize("kind", ["psycopg", "psycopg asyncio"])
 def test_its_own_thread_or_task_does_not_enter_again_meanwhile(lossy, play):
-    """It would read the old row too, when it tries once more."""
+    """It would read the old row too when it tries again."""
 
     async def scene(ours, _theirs):
         await sell_in_vain(lossy, ours, ttl=600)
@@ -174,7 +173,7 @@ def test_its_own_thread_or_task_does_not_enter_again_meanwhile(lossy, play):
 @pytest.mark.parametrize("kind", ["psycopg", "psycopg asyncio"])
 def test_the_lease_then_ends_by_its_ttl(lossy, play):
     async def scene(ours, theirs):
-        with contextlib.suppress(LeaseLost):  # on a machine that stood still for so long
+        with contextlib.suppress(LeaseLost):  # if the machine stalled for that long
             await sell_in_vain(lossy, ours, ttl=1)
         return await settled(theirs.lock("stock").acquire(timeout=EVENTUALLY_SECONDS))
 

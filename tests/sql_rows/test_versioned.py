@@ -1,4 +1,4 @@
-"""A row is written only as it was read, by every library, in both flavours."""
+"""A row is written only if it is still as it was read: every library, both flavours."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def play(database: Database, scene: Any) -> Any:
 
 
 def test_what_was_read_can_be_written_once(database, stock):
-    """The second of two who have read the same row is told, and shown the row as it is."""
+    """The second of two writers gets an error with the current row."""
     rows = versioned(database, stock)
 
     async def scene(ours, theirs):
@@ -89,7 +89,7 @@ def test_retry_reads_again_until_it_is_the_only_one(database, stock):
 
     def change(row):
         calls.append(row["n"])
-        if len(calls) == 1:  # another is quicker, once
+        if len(calls) == 1:  # another writer is faster, once
             database.run(f"UPDATE {stock} SET n = 5, version = version + 1")
         return {"n": row["n"] - 1}
 

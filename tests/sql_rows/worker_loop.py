@@ -1,8 +1,8 @@
-"""A worker as people write it, ended by SIGTERM: it tells which row it works on, and which is done.
+"""A worker as users write it, ended by SIGTERM; it prints which row it has, and which is done.
 
     worker_loop.py DATABASE ADDRESS TABLE
 
-It goes on with a row when a line comes on stdin.
+It finishes a row when a line arrives on stdin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A worker in a process of its own: it claims a row, and finishes it when it is told to.
+"""A worker in a separate process, which claims a row and finishes it on command.
 
     worker_puppet.py DATABASE DATABASE-ADDRESS TABLE STAGE-ADDRESS ttl=SECONDS
 
-It tells what it was told to do, and how that ended.
+It executes a test's commands, and replies with their results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The picture of the dashboard: all its panels, and what was found for each."""
+"""The picture of the dashboard: all its panels, with the results of their queries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_series_is_drawn_and_named_as_the_legend_says():
 
 
 def test_the_picture_in_the_documentation_is_of_this_dashboard():
-    """Else: tools/draw_dashboard.py."""
+    """If this fails, run tools/draw_dashboard.py."""
     found = texts(PICTURE.read_text(encoding="utf-8"))
 
     assert [one for one in found if one in {panel["title"] for panel in BOARD["panels"]}] == [

@@ -1,4 +1,4 @@
-"""The sync tree says what the async source says, and nothing of it is written by hand."""
+"""The sync tree says what the async source says, and none of it is written by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Generate = Callable[..., list[str]]
 
 @pytest.fixture
 def generate(tmp_path: Path) -> Generate:
-    """Run the tool over the tree of this test, with none of Python's pairs unless given."""
+    """Run the tool on this test's tree, by default without any of Python's pairs."""
 
     def run(pairs: Mapping[str, str] | None = None, *, check: bool = False) -> list[str]:
         return generate_sync.generate(tmp_path, pairs=pairs or {}, check=check)
@@ -28,7 +28,7 @@ def generate(tmp_path: Path) -> Generate:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Write a source file of this test's tree."""
+    """Write a source file into this test's tree."""
 
     def run(text: str, *, name: str = "lock.py", room: str = SOURCE) -> Path:
         path = tmp_path / room / name
@@ -250,7 +250,7 @@ def test_an_async_name_that_is_nobodys_is_refused(
 def test_what_only_a_foreign_asyncio_library_has_is_refused(
     source: str, what: str, write: Callable[..., Path], generate: Generate
 ) -> None:
-    """Kept, it would be called without `await` in the sync tree; renamed, it would be missing."""
+    """Kept, it would be called without `await` in the sync tree; renamed, it would not exist."""
     write("class AsyncClient: ...\n", name="client.py")
     write(source)
 
@@ -281,7 +281,7 @@ def test_what_is_marked_as_only_asyncios_may_be_foreign(
 def test_a_name_whose_sync_form_is_taken_is_refused(
     source: str, write: Callable[..., Path], generate: Generate
 ) -> None:
-    """The sync tree would have one name for two things, and the later would win."""
+    """The sync tree would have one name for two things, and the later one would win."""
     write("class AsyncSession: ...\n", name="session.py")
     write(source)
 
@@ -296,7 +296,7 @@ def test_a_name_whose_sync_form_is_taken_is_refused(
 def test_every_folder_of_that_name_has_its_sync_twin_beside_it(
     tmp_path: Path, write: Callable[..., Path], generate: Generate
 ) -> None:
-    """A new store is a new folder: nobody has to tell the generator of it, nor of its classes."""
+    """A new store is a new folder: neither it nor its classes are registered with the generator."""
     write("class AsyncStoreBackend: ...\n", name="deep/store.py", room="src/lockfast/a/b/_async")
     write(
         "from lockfast.a.b._async.deep.store import AsyncStoreBackend as Store\n__all__ = [Store]\n"

@@ -1,7 +1,7 @@
 """A new store is one folder, one line in the table of URLs, one registration and one page.
 
-It is added to a copy of the tree by the steps of CONTRIBUTING. What it does is copied from the
-memory store, whose room is a store like any other.
+It is added to a copy of the tree by the steps of CONTRIBUTING. Its code is copied from the memory
+store, which is a store like any other.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ COPIED = (
     "*.md",
 )
 
-# Each test starts programs, and these start others, on a machine that may be busy.
+# Each test starts programs, which start others, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(180)
 
 TABLES = {"ARCHITECTURE.md", "README.md", "docs/README.md", "docs/reference/capabilities.md"}
-"""The pages that list all stores, each in a part that is generated."""
+"""The pages that list all stores, each in a generated section."""
 
 
 @dataclass(frozen=True)
 class Grown:
-    """A tree to which a store was added, and which files that touched."""
+    """A tree with an added store, and the files that were changed for it."""
 
     root: Path
     by_hand: dict[str, str]
@@ -49,7 +49,7 @@ class Grown:
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
-    """Give a copy of the tree with a store called stub."""
+    """Return a copy of the tree with a store called stub."""
     root = tmp_path_factory.mktemp("a tree")
     copy_tree(root)
     before = files(root)
@@ -71,7 +71,7 @@ def add_folder(root: Path) -> None:
 
 
 def add_line(urls: Path) -> None:
-    """Add the line; all that is known here of what it looks like."""
+    """Add the store to the table of URLs."""
     head = "STORES = (\n"
     line = '    "stub",\n'
     text = urls.read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def add_page(root: Path) -> None:
 
 
 def copy_renamed(rooms: Path, *, leaving_out: str) -> None:
-    """Make the room of the stub from that of the memory store."""
+    """Create the folder of the stub from that of the memory store."""
     ignored = shutil.ignore_patterns("__pycache__", leaving_out)
     shutil.copytree(rooms / "memory", rooms / "stub", ignore=ignored)
     for path in (rooms / "stub").rglob("*.py"):
@@ -97,12 +97,12 @@ def copy_renamed(rooms: Path, *, leaving_out: str) -> None:
         path.write_text(text.replace("memory", "stub").replace("Memory", "Stub"), encoding="utf-8")
 
 
-# The copy, and what happens to it.
+# The copy, and comparing it.
 
 
 def copy_tree(root: Path) -> None:
-    """Copy all of it, with what was compiled: else each process here would compile it anew."""
-    being_written = shutil.ignore_patterns("*.pyc.*")  # by another worker, and gone in a moment
+    """Copy everything with its compiled files, so that processes need not compile it again."""
+    being_written = shutil.ignore_patterns("*.pyc.*")  # temporary files of other workers
     for source in (path for pattern in COPIED for path in ROOT.glob(pattern)):
         if source.is_dir():
             shutil.copytree(source, root / source.name, ignore=being_written)
@@ -119,7 +119,7 @@ def files(root: Path) -> dict[str, str]:
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
-    """Return what is new or different, with the lines that were added and those that went."""
+    """Return what is new or different, with the added and removed lines."""
     return {
         name: "".join(
             line
@@ -132,7 +132,7 @@ def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
 
 
 def run(root: Path, *command: str) -> str:
-    """Run Python in the copy, with the package of the copy."""
+    """Run Python in the copy, with the copied package."""
     done = subprocess.run(
         [sys.executable, *command],
         cwd=root,
@@ -167,7 +167,7 @@ def test_these_are_the_steps_of_contributing(grown: Grown) -> None:
 
 
 def room_of(name: str) -> str:
-    """Return the store's folder that a file is in, or else the file."""
+    """Return the store's folder that contains a file, or else the file."""
     return re.sub(r"(?<=/stub/).*", "", name)
 
 

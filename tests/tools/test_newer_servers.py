@@ -1,4 +1,4 @@
-"""Servers from Debian's sid are downloaded once, and the system is left alone."""
+"""Servers from Debian's sid are downloaded once, and the system is not changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import newer_servers
 
-# Stands for apt-get: notes how it was called, and brings the archive as far as a test lets it.
+# A fake apt-get: records how it was called, and delivers the archive as the test wants.
 APT_GET = """\
 #!/bin/sh
 echo "apt-get $*" >> "{log}"
@@ -21,12 +21,12 @@ case "$*" in
 esac
 """
 
-# Stands for the loader: says by whom it was asked to run what, and with which words.
+# A fake loader: prints which script asked it to run which program, with which arguments.
 LOADER = '#!/bin/sh\necho "$2 runs $(cat "$5") with $6 and $7"\n'
 
 
 class Machine:
-    """A machine in a directory: its apt-get, and a virtual environment's folder."""
+    """A simulated machine in a directory: its apt-get, and the folder for servers."""
 
     def __init__(self, directory: Path) -> None:
         self.bin = directory / "bin"
@@ -84,7 +84,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Give a machine whose apt-get brings the package."""
+    """A machine whose apt-get delivers the package."""
     machine = Machine(tmp_path)
     machine.apt_get(machine.brings)
     monkeypatch.setenv("PATH", f"{machine.bin}{os.pathsep}{os.environ['PATH']}")
@@ -113,7 +113,7 @@ def test_what_was_downloaded_is_kept_and_needs_no_call(machine: Machine) -> None
 
 
 def test_of_the_machine_it_takes_the_mirror_and_touches_nothing_else(tmp_path: Path) -> None:
-    """Every directory that apt would write to is one in our folder."""
+    """Every directory that apt would write to is inside our folder."""
     machine = Machine(tmp_path)
     machine.apt_get("")
     with pytest.MonkeyPatch.context() as patch:

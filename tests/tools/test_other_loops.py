@@ -1,4 +1,4 @@
-"""The suite runs on the loop that was asked for, and says so if it cannot."""
+"""The suite runs on the requested event loop, and says so if it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite runs by the ways of the platform that was asked for, in its own processes too."""
+"""The suite runs with the code of the requested platform, in child processes too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# A lock in both flavours, one held while another process asks for it.
+# A lock in both flavours, one held while another process tries to acquire it.
 SHOW = """
 import other_platforms  # as the first import of tests/conftest.py
 import asyncio, subprocess, sys, tempfile
@@ -50,7 +50,7 @@ def shown(platform: str) -> subprocess.CompletedProcess[str]:
     [("macos", ["macOS", "None", "apfs"]), ("windows", ["Windows", "None", "fixed drive"])],
 )
 def test_every_process_of_a_test_is_in_the_same_disguise(platform, lines):
-    """Else the second one would take the file for another kernel's."""
+    """Otherwise the second process would think that the file belongs to another kernel."""
     done = shown(platform)
 
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""Other interpreters are found wherever they are, and believed only if they run."""
+"""Other interpreters are found wherever they are, and used only if they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from other_pythons import Python, ask, candidates, others
 
 @pytest.fixture
 def interpreter(tmp_path):
-    """Write a program that answers as an interpreter would, or as it is told."""
+    """Write a program that answers as an interpreter would, or that runs the given script."""
 
     def make(path: str, *version: int, name: str = "cpython", script: str = "") -> Path:
         answer = json.dumps([name, version, "final"])

@@ -1,4 +1,4 @@
-"""What leaves the repository leads back to it."""
+"""Links in published metadata lead back to the repository."""
 
 from __future__ import annotations
 

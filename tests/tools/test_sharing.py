@@ -1,4 +1,4 @@
-"""Servers that a room shares end when the room is left, and are there again for who comes back."""
+"""Servers shared in a folder end when the folder is left, and start again on return."""
 
 from __future__ import annotations
 

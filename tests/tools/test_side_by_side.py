@@ -1,4 +1,4 @@
-"""The tests are divided among workers without tearing apart what belongs together."""
+"""Tests are divided among workers, and tests that belong together stay together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Handed(LongestFirst):
-    """Notes what is handed out next, and hands out nothing."""
+    """Records what would be handed out next, and hands out nothing."""
 
     def __init__(self, *tests: str) -> None:
         units: dict[str, dict[str, bool]] = {}
@@ -85,7 +85,7 @@ def test_what_is_named_is_there(start):
 
 
 def test_all_runs_together_have_no_more_seats_than_one(monkeypatch, tmp_path):
-    """The others wait, and come in when a test has ended or its worker was killed."""
+    """Tests of other runs wait for a seat, until a test ends or its worker is killed."""
     monkeypatch.setattr(side_by_side, "number_of_workers", lambda: 2)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv(SEATED)
@@ -102,7 +102,7 @@ def test_all_runs_together_have_no_more_seats_than_one(monkeypatch, tmp_path):
 
 
 def test_each_further_run_leaves_fewer_seats(monkeypatch, tmp_path):
-    """Its servers compute too; it is counted for as long as it goes on."""
+    """Its servers need processor time too; it counts until it ends."""
     monkeypatch.setattr(side_by_side, "number_of_workers", lambda: 10)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv(SEATED)

@@ -14,7 +14,7 @@ SHOW = "import signal; print(signal.getsignal({}) is signal.SIG_IGN)"
 
 @pytest.fixture
 def ignoring():
-    """A process that was started by nohup, or behind `&` in a script."""
+    """A process that was started by nohup, or in a script with `&`."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in INHERITED}
     yield
     for number, handler in before.items():

@@ -1,4 +1,4 @@
-"""Missing packages are installed quietly, and the machine is left as it was."""
+"""Missing packages are installed without prompts, and the machine is otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 
 import system_packages
 
-# Stands for apt-get: notes how it was called and what a package script would be told about
-# starting services, then does what the test asks of it.
+# A fake apt-get: records how it was called and what the policy says about starting services, then
+# does what the test asks of it.
 APT_GET = """\
 #!/bin/sh
 echo "apt-get $*" >> "{log}"
@@ -29,7 +29,7 @@ esac
 
 
 class Machine:
-    """A machine in a directory: its PATH, its policy and what was called on it."""
+    """A simulated machine in a directory: its PATH, its policy, and a log of calls."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -64,9 +64,9 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Give a machine whose apt-get brings the missing command."""
+    """A machine whose apt-get installs the missing command."""
     machine = Machine(tmp_path)
-    # The tools the fakes themselves use, and nothing that could really install.
+    # The tools that the fakes themselves use, and nothing that could really install.
     for name in ("sh", "chmod", "sleep"):
         (machine.bin / name).symlink_to(Path("/bin") / name)
     monkeypatch.setenv("PATH", str(machine.bin))
@@ -120,7 +120,7 @@ def test_a_failed_update_still_tries_the_lists_at_hand(machine: Machine) -> None
     assert machine.run() == 0
 
 
-# The policy comes back.
+# The policy is restored.
 
 
 @pytest.mark.parametrize("script", [":", "exit 100"], ids=["success", "failure"])
@@ -168,11 +168,11 @@ def test_a_signal_puts_the_policy_back_and_ends_apt_get(
 
     assert process.wait(timeout=30) == 128 + number
     assert machine.policy.read_text() == "theirs"
-    wait_until(lambda: not is_there(int(pid_file.read_text())))  # whoever inherits it buries it
+    wait_until(lambda: not is_there(int(pid_file.read_text())))  # reaped by its new parent
 
 
 def test_a_signal_while_apt_get_begins_ends_it_too(machine: Machine) -> None:
-    """It runs already, and nobody has been told its number."""
+    """apt-get is already running, but its pid has not been assigned yet."""
     machine.apt_get(f"echo $$ > {machine.directory}/pid; sleep 600 & wait")
     program = """
 import os, pathlib, signal, subprocess, sys, time
@@ -210,7 +210,7 @@ def test_what_a_killed_run_left_is_cleaned_up_by_the_next(
     assert (machine.policy.read_text() if machine.policy.exists() else None) == theirs
 
 
-# Where it cannot.
+# Where it cannot install.
 
 
 def without_apt(machine: Machine) -> None:

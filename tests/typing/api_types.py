@@ -1,4 +1,4 @@
-"""What type checkers see of the public surface; checked by mypy and pyright, never run."""
+"""The public API as type checkers see it; checked by mypy and pyright, never run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site; `tools/build_site.py` calls it with the pages that it gathered."""
+"""Sphinx settings of the site; `tools/build_site.py` runs Sphinx on the pages that it gathered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ myst_links_external_new_tab = False
 smartquotes = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
-# What a console shows is no language: an ellipsis and a prompt are not errors.
+# Console output is not a language: an ellipsis or a prompt is not an error.
 suppress_warnings = ["misc.highlighting_failure"]
 
 autodoc_class_signature = "mixed"

@@ -1,7 +1,7 @@
-"""Docstrings are written for editors, in a little Markdown; Sphinx's autodoc reads another markup.
+"""Convert docstrings, written for editors in a little Markdown, to the markup of Sphinx's autodoc.
 
-A Sphinx extension: it rewrites the code spans and the indented examples of every docstring, and
-leaves out what is public only because the rooms of Lockfast call each other by it.
+This Sphinx extension rewrites the code spans and the indented examples of every docstring, and
+leaves out names that are public only because other packages of Lockfast use them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INTERNAL = {
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Found by Sphinx under this name."""
+    """Register the extension; Sphinx calls this name."""
     app.connect("autodoc-process-docstring", lambda *event: rewrite(event[-1]))
     app.connect("autodoc-skip-member", lambda *event: True if event[2] in INTERNAL else None)
     return {"parallel_read_safe": True}
@@ -39,13 +39,13 @@ def rewrite(lines: list[str]) -> None:
 
 
 def _is_inside(found: list[str]) -> bool:
-    """Whether the last line that says something is indented, or begins an example or a list."""
+    """Whether the last non-blank line is indented, or begins an example or a list."""
     last = next((line for line in reversed(found) if line.strip()), "")
     return last.startswith((" ", "- ", "::"))
 
 
 def _escaped(line: str) -> str:
-    """Return the line with its code spans, and with no asterisk taken for emphasis."""
+    """Return the line with its code spans converted, and with no asterisk taken for emphasis."""
     parts = SPAN.split(line)
     return "".join(
         f"``{part}``" if number % 2 else part.replace("*", r"\*")

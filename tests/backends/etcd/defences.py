@@ -15,7 +15,7 @@ from lockfast.backends.etcd.replies import Header
 from lockfast.backends.etcd.requests import Request
 
 Change = Callable[[Any, Request[Any]], tuple[Any, Request[Any]]]
-"""Returns what sends the request, and the request, to use instead of these."""
+"""Takes a sender and a request, and returns the ones to use instead."""
 
 
 class AnyHeader(Header):
@@ -48,7 +48,7 @@ for _kind in (Believed, Word):
 
 
 def by_the_rule(sender: Any, request: Request[Any]) -> tuple[Any, Request[Any]]:
-    """Lack no defence."""
+    """All defences in place."""
     return sender, request
 
 
@@ -65,7 +65,7 @@ def by_reads_elsewhere(sender: Any, request: Request[Any]) -> tuple[Any, Request
 
 
 def by_the_members_word(sender: Any, request: Request[Any]) -> tuple[Any, Request[Any]]:
-    """Count it as a renewal that a member has the session's key."""
+    """Count a request as a renewal if a member has the session's key."""
     if request.answer is replies.KeptAlive:
         return sender, replace(_of_the_member(sender), answer=Word)
     return sender, _of_the_member(sender) if _reads_session(sender, request) else request
@@ -80,7 +80,7 @@ def _of_the_member(sender: Any) -> Request[Any]:
 
 
 class LeftToEtcd(Orphans):
-    """Never removes a hold without its claim, however long it was seen: etcd has to."""
+    """Never removes a hold without its claim, however long it was seen: only etcd expires it."""
 
     def look(self, line: Iterable[EtcdEntry], *, now: float) -> list[EtcdEntry]:
         super().look(line, now=now)
@@ -132,7 +132,7 @@ class Trial(Scene):
         return wire
 
     def overlaps(self, within: float) -> bool:
-        """Return whether the holder still trusts its lease when the waiter has the lock."""
+        """Return whether the holder still trusts its lease once the waiter has the lock."""
         self.waiter.result(within)
         return self.lease.is_trusted
 

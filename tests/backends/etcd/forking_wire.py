@@ -28,7 +28,7 @@ clock = Clock()
 def main(url: str, flavour: str, is_busy: bool) -> None:  # noqa: FBT001 - a script's own
     address = etcd_address.of_url(url, where=url, namespace="test", options={})
     run = in_threads if flavour == "sync" else in_a_loop
-    print(run(address, is_busy))  # noqa: T201 - for who started it
+    print(run(address, is_busy))  # noqa: T201 - read by the process that started it
 
 
 def forked(child) -> float:

@@ -22,7 +22,7 @@ ALERT = b"\x15\x03\x01\x00\x02\x02\x50" * 2
 
 @pytest.fixture(params=["HTTP/1.1", "TLS alert", "refuses"])
 def bad_member(request, talker, outliving) -> str:
-    """The address of a port at which there is no etcd, and which shows it at once."""
+    """The address of a port without etcd, which is evident at once."""
     if request.param == "refuses":
         # Kept open, so that nothing else gets the port; without listen() it refuses.
         bound = outliving.enter_context(socket.socket())
@@ -52,7 +52,7 @@ def test_a_watch_passes_a_bad_member_by(wire_to, bad_member, server, key):
 
 
 def test_a_member_whose_certificate_is_not_trusted_hides_no_healthy_one(flavour, name):
-    """Its certificate is for 127.0.0.1, and for no host name."""
+    """The member's certificate is valid for 127.0.0.1, and for no host name."""
     server = shared_tls_server()
     url = f"etcds://localhost:{server.port},{server.address}"
     locks = flavour.locks(url, request_timeout=PATIENCE, **server.client_options)
@@ -115,7 +115,7 @@ def test_which_error_is_told_where_none_is_left(has_answered):
 def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_time(
     wire_to, talker, server, key
 ):
-    """It does not wait for the end of another task's attempt, which has more time."""
+    """It does not wait for another task's attempt, which has a later deadline."""
     wire = wire_to(f"{talker().url},{server.address}")
     patient = wire.begin(requests.put(key, b"1"), within=20 * PATIENCE)
     [silent, _] = wire.wire._members

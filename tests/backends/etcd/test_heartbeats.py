@@ -41,7 +41,7 @@ def answered_by(session: OpenSession, members: Iterator[int]) -> Iterator[list[i
 
 
 def test_a_member_for_each_request_proves_nothing_and_is_not_asked_on_and_on(session, caplog):
-    """As behind a load balancer: the error says what to change, and the log says so once."""
+    """Behind a load balancer this happens: the error says what to change, the log says so once."""
     with answered_by(session, count(1)) as answered:
         for _ in range(2):
             with pytest.raises(OutcomeUnknown, match=r"by different members.*name each member"):

@@ -92,7 +92,7 @@ def test_a_status_that_is_none(asked, status):
 
 
 def test_words_that_are_not_for_people():
-    """They end up in an error message, on somebody's terminal."""
+    """Otherwise a control sequence in an error message would reach the user's terminal."""
     words = "\x1b[2J\nroot:" + "x" * 5000
 
     error = errors.refused(GrpcError("INTERNAL", words), where="etcd://h")
@@ -105,7 +105,7 @@ def test_words_that_are_not_for_people():
 
 
 def test_the_time_that_a_message_takes_grows_with_its_length():
-    """Copying the list for each of its keys took minutes for this many."""
+    """When the list was copied for each key, this many keys took minutes."""
     one = message_field(2, message_field(1, b"key"))
     begun = time.process_time()
 
@@ -152,7 +152,7 @@ def test_an_answer_that_cannot_be_read(wire_to, talker, key):
 
 
 def _saying(*answers: bytes):
-    """Answer the calls of a connection with these, one after the other, and repeat the last."""
+    """Answer a connection's calls with these in order, then keep repeating the last one."""
 
     def said(stream: int) -> bytes:
         body = answers[min(stream // 2, len(answers) - 1)]
@@ -258,7 +258,7 @@ def test_an_event_that_cannot_be_read_ends_the_stream(wire_to, talker, key):
 
 
 def test_whoever_asks_for_signs_of_life_and_reads_none_of_them(wire_to, talker, key, monkeypatch):
-    """The data queued for it is bounded, and so is the time of a call."""
+    """The data queued for such a server is bounded, and so is the time of a call."""
     monkeypatch.setattr(connection_aio, "UNREAD_MAX_BYTES", 100_000)
     pings = frame(frames.PING, 0, 0, bytes(8)) * 1_000_000  # more than the kernel buffers
     is_over = threading.Event()

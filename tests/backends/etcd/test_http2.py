@@ -270,7 +270,7 @@ def test_who_is_given_up_is_told_to_the_server_and_heard_no_more():
     [(ErrorCodes.REFUSED_STREAM, True), (ErrorCodes.INTERNAL_ERROR, False)],
 )
 def test_a_call_that_the_server_resets(reason, is_undone):
-    """Only one reason says that nothing was done."""
+    """Only one reset code means that nothing was done."""
     sides = Sides()
     call = sides.ask()
 
@@ -281,7 +281,7 @@ def test_a_call_that_the_server_resets(reason, is_undone):
 
 
 def test_a_server_that_takes_its_leave():
-    """It completes what it has begun; what came too late it has not begun."""
+    """It completes the calls it has begun; calls that came too late were never begun."""
     sides = Sides()
     begun, late = sides.ask(), sides.ask()
 

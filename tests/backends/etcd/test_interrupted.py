@@ -13,7 +13,7 @@ LONG = 300
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_between_the_answer_and_what_is_made_of_it(flavour, server, namespace, monkeypatch):
-    """The claim holds in the store, and its client does not know yet: the claim is withdrawn."""
+    """The store has granted the claim, but its client has not recorded it yet: it is withdrawn."""
     locks = flavour.locks(server.url, namespace=namespace, ttl=LONG)
     record_entry = SessionClaim.record_entry
 

@@ -22,7 +22,7 @@ UNKNOWN = BrokenCall("no answer in time", is_undone=False)
 
 
 class Member(asyncio.Transport):
-    """Keeps what is written to it."""
+    """Records what is written to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Scene:
         known = set(self.link._questions)
         deadline = asyncio.get_running_loop().time() + LONG
         task = asyncio.create_task(self.link.ask(b"", body, deadline=deadline))
-        while not self.link._questions - known:  # noqa: ASYNC110 - it is the loop's next turn
+        while not self.link._questions - known:  # noqa: ASYNC110 - waits for the loop's next turn
             await asyncio.sleep(0)
         [call] = self.link._questions - known
         return call, task
@@ -77,7 +77,7 @@ class Scene:
 
     async def flushed(self) -> list[tuple[int, int]]:
         """Return all frames that were written to the member, once none is pending."""
-        while self.link._is_flushing:  # noqa: ASYNC110 - it is the loop's next turn
+        while self.link._is_flushing:  # noqa: ASYNC110 - waits for the loop's next turn
             await asyncio.sleep(0)
         return self.member.frames()
 
@@ -140,7 +140,7 @@ def test_one_that_waits_for_room_is_not_sent_when_there_is_some():
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_connection_that_is_left_ends_with_the_last_that_is_late(number):
-    """The member has announced that it closes, and waits for these calls alone."""
+    """The member has announced that it closes, and waits only for these calls."""
 
     async def story(scene: Scene) -> None:
         calls, tasks = zip(*[await scene.ask() for _ in range(number)], strict=True)

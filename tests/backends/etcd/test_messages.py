@@ -104,7 +104,7 @@ def test_a_key_is_kept_found_and_deleted(wire, key):
 
 
 def test_a_range_is_ordered_by_creation_and_limited(wire, key):
-    """As the line of a name is: the first to arrive is first, whatever its key."""
+    """Like the line of a name: the first to arrive comes first, whatever its key."""
     for name in (b"/c", b"/a", b"/b"):
         wire.ask(requests.put(key + name, b""))
     end = requests.prefix_end(key)

@@ -1,4 +1,4 @@
-"""Members that answer but cannot serve anybody: another one is asked."""
+"""Members that answer but cannot serve requests: another one is asked."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_where_there_is_no_other_its_words_are_told(wire_to, idler, key):
 
 @pytest.fixture(scope="module")
 def learner() -> Iterator[EtcdServer]:
-    """A member that was added recently, and follows; it serves nobody until it is promoted."""
+    """A recently added member that follows; it serves no requests until it is promoted."""
     with EtcdServer() as voter:
         one = EtcdServer("--initial-cluster-state", "existing", name="n1")
         one.choose_ports()

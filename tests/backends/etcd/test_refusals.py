@@ -185,7 +185,7 @@ def test_a_certificate_that_nobody_trusts(refused):
 
 
 def test_a_certificate_of_somebody_else(refused):
-    """It is for 127.0.0.1, and for no host name."""
+    """The certificate is valid for 127.0.0.1, and for no host name."""
     server = shared_tls_server()
     url = f"etcds://localhost:{server.port}"
 

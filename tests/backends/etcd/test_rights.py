@@ -61,7 +61,7 @@ def test_a_hold_whose_time_is_up_is_not_shown_and_needs_nobody_to_write(
         (key, record) for key, record in server.keys(f"{namespace}/n/").items() if b"/h/" in key
     ]
     lease.release()
-    server.put(*(part.decode() for part in hold))  # as of a holder that has failed
+    server.put(*(part.decode() for part in hold))  # as if its holder had failed
 
     assert guest.inspect("door").is_in_use  # its time counts from this first sight of it
     eventually(lambda: not guest.inspect("door").is_in_use, what="its time is up")

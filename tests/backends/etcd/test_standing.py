@@ -145,7 +145,7 @@ def test_a_hold_that_will_go_by_itself_does_not_admit_its_claim():
 
 
 def test_a_key_that_was_made_again_is_not_the_place_of_our_claim():
-    """Its creation revision is not the token: others may have held the name in between."""
+    """The new key's creation revision is not our token: others may have held the name meanwhile."""
     keys = KEYS.of("door")
     line = in_line(stored(claim(1), revision=8, hold=9), keys)
 

@@ -54,7 +54,7 @@ def locks(flavour, proxy, namespace):
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 @pytest.mark.parametrize("spared", [0, 1], ids=["for the watch", "for the heartbeats"])
 def test_none_for_a_session_that_opens(locks, proxy, sessions, spare, spared):
-    """Its lease is given back, and neither its thread nor its connection stays."""
+    """Its lease is revoked, and neither its thread nor its connection stays."""
     spare(spared)
     with pytest.raises(BackendUnavailable, match="thread"):
         locks.lock("door").try_acquire()

@@ -31,7 +31,7 @@ def cluster(outliving):
 
 @pytest.fixture(scope="module")
 def own_server():
-    """A server whose metrics are this file's own, and that admits only the user clerk."""
+    """A server whose metrics only this file affects, and that admits only the user clerk."""
     with EtcdServer() as server:
         yield server.let_in("clerk", "sesame", prefix="ours/")
 
@@ -78,7 +78,7 @@ def test_a_watch_stays_where_there_is_no_other_member(flavour, wire_to, server, 
 
 
 def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, key):
-    """Also if there is no other member: this one does not answer on any connection."""
+    """Even if there is no other member: this one does not answer on any connection."""
     wire = wire_to(server.url)
     stream = begun(wire, key)
 
@@ -89,7 +89,7 @@ def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, ke
 
 
 def test_a_watch_leaves_a_member_that_has_lost_its_leader(wire_to, cluster, key):
-    """It learns of no change, and would stay silent if it were not asked to report that."""
+    """Such a member sees no changes, and would stay silent if it were not asked to report that."""
     wire = wire_to(cluster.members[0].url)
     stream = begun(wire, key)
 
@@ -179,7 +179,7 @@ def test_a_watch_after_the_token_has_run_out(clerk, own_server):
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_no_thread_to_read_it(clerk, own_server, monkeypatch):
-    """Then there is no stream either: one that nobody reads would never report anything."""
+    """No stream is opened either: without a reader it would never report anything."""
     watches = SessionWatches(clerk)
 
     def refuse(*_: object, **__: object) -> None:
@@ -202,7 +202,7 @@ def test_no_thread_to_read_it(clerk, own_server, monkeypatch):
 
 
 def test_nothing_is_asked_or_watched_after_closing(wire_to, server, key):
-    """It would connect again, and nobody would ever close that connection."""
+    """Otherwise it would connect again, and nothing would ever close that connection."""
     with Proxy(server.port, scheme="etcd") as proxy:
         wire = wire_to(proxy.url)
         wire.ask(requests.range_(key))

@@ -17,7 +17,7 @@ from lockfast_challenge.servers.proxy import Proxy
 from lockfast_challenge.servers.server import free_ports
 
 SOON = 1.0
-"""Seconds: less than a request may take, and more than an answered one takes."""
+"""In seconds: less than a request may take, but more than an answered one takes."""
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_tls_on_both_sides(wire_to, key):
 
 
 def test_a_server_that_stands_still(wire_to, own_server, key):
-    """At the deadline the outcome of the request is unknown; afterwards everything goes on."""
+    """At the deadline the outcome of the request is unknown; then the transport works again."""
     wire = wire_to(own_server.url)
     wire.ask(requests.put(key, b"1"))
 
@@ -132,7 +132,7 @@ def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
         except BackendUnavailable:
             return True
 
-    # Not by the first request, if the kernel has yet to report that the connection is gone.
+    # The first request may still fail, if the kernel has yet to report that the connection is gone.
     proxy.reset()
     eventually(is_noticed, despite=(OutcomeUnknown,))
     assert wire.ask(requests.range_(key)).keys[0].value == b"1"
@@ -144,7 +144,7 @@ def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
 
 
 def test_a_way_that_is_cut_without_a_word(wire_to, proxy, key):
-    """The connection is given up: it would stay open for as long as the kernel retransmits."""
+    """The connection is given up: otherwise it would stay open while the kernel retransmits."""
     wire = wire_to(proxy.url)
     wire.ask(requests.put(key, b"1"))
 
@@ -225,7 +225,7 @@ def test_a_member_that_dies(wire_to, cluster, key):
 
 
 def test_a_member_that_stands_still(wire_to, cluster, key):
-    """It gets its time; the next request goes to another member."""
+    """The request waits until its deadline; the next request goes to another member."""
     wire = wire_to(cluster.url)
     first = wire.ask(requests.put(key, b"1")).header.member
     [frozen] = [one for one in cluster.members if one.id == first]
@@ -262,7 +262,7 @@ def test_a_member_that_is_hung_up_on(flavour, wire_to, cluster, key):
 
 
 def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, cluster, key):
-    """It announces that it closes: what it has not begun is asked of another."""
+    """The member announces that it closes: requests that it has not begun go to another."""
     wire = wire_to(cluster.url)
     wire.ask(requests.put(key, b"1"))
     stop = threading.Event()
@@ -289,7 +289,7 @@ def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, clus
 
     for one in asking:
         one.result(30)
-    # One for each request that was under way when it ended, and no more.
+    # At most one error for each request that was under way when the member ended.
     assert len(errors) <= 4
 
 
@@ -355,7 +355,7 @@ def test_a_watch_by_somebody_who_may(clerk):
 
 
 def test_a_user_may_come_by_a_certificate_alone(wire_to):
-    """Its common name is the user name."""
+    """The certificate's common name is the user name."""
     with EtcdServer(tls=certificates()) as server:
         server.let_in("server", "sesame", prefix="ours/")
         wire = wire_to(server.url, **server.tls.client_options())

@@ -69,7 +69,7 @@ def test_a_restart_is_told_at_the_next_renewal(flavour, server, diary, eventuall
 
 
 def test_a_server_that_stays_away_is_told_at_the_deadline(flavour, server, diary, eventually):
-    """Nobody answers, so trust expires by itself, and was at risk before."""
+    """Nothing answers, so the lease is first at risk and then expires by the holder's own clock."""
     locks = flavour.locks(server.url, ttl=6.0, on_event=diary, request_timeout=0.5)
     lease = locks.lock("door").acquire()
     server.kill()
@@ -96,7 +96,7 @@ def test_flush_all_is_told_at_the_next_renewal(flavour, server, diary, eventuall
 
 
 def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, outliving):
-    """Memory runs out in the lock's own slab class, and nobody reads the lock meanwhile.
+    """Memory runs out in the lock's own slab class, and nothing reads the lock meanwhile.
 
     A read counts as a use, and other classes have memory of their own: only this order evicts it.
     """
@@ -117,7 +117,7 @@ def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, o
 def test_what_a_full_server_refuses_frees_the_name_and_its_holder_is_told(backend, outliving):
     """A server that evicts nothing (-M) removes the item that it has no room to change.
 
-    It does so whoever asks and whichever version is named: memcached does not check it then.
+    It does so for any client and any version: memcached does not check the version in this case.
     """
     server = outliving.enter_context(MemcachedServer("-m", "2", "-M"))
     holder, late = backend(server.url), backend(server.url)
@@ -148,7 +148,7 @@ def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
         lease.release()
         return True
 
-    # The first may fail, if its connection has yet to notice that the server is gone.
+    # The first attempt may fail, if its connection has yet to notice that the server is gone.
     until(is_answered, despite=(OutcomeUnknown,), what="the release is answered")
 
     assert held("door") == ["someone"]
@@ -186,7 +186,7 @@ def test_when_no_acquire_is_answered_nothing_is_left_behind(flavour, locks, prox
 def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
     flavour, proxy, diary, namespace, eventually
 ):
-    """The next renewal finds its own claim in another version, and goes on from there."""
+    """The next renewal finds its own claim under another version, and goes on from there."""
     locks = flavour.locks(proxy.url, namespace=namespace, ttl=RENEWED_SOON, on_event=diary)
     lease = locks.lock("door").acquire()
     flavour.give_up_after(BRIEF)

@@ -81,7 +81,7 @@ def test_a_server_that_evicts_nothing_is_told(outliving, finding):
 
 
 def test_a_server_that_was_started_just_now_is_told(flavour, server):
-    """It forgot every lock, and earlier holders may trust theirs for a ttl."""
+    """The server forgot every lock, and earlier holders may still trust theirs for a ttl."""
     young = flavour.locks(server.url, ttl=3600.0)
     [told] = [one for one in young.diagnose() if one.subject == "uptime"]
     assert told.level == "warning"

@@ -1,4 +1,4 @@
-"""The orders of events in which other memcached locks delete somebody else's lock.
+"""The orders of events in which other memcached locks delete another client's lock.
 
 Each is played on ours. The only difference is in the commands at the critical point: those
 libraries look and then delete, or delete without looking; ours names the version.
@@ -73,7 +73,7 @@ def test_a_renewal_between_two_commands_of_another_takes_nothing_from_it(backend
 
 
 def test_a_cas_value_of_a_server_that_is_gone_is_worth_nothing(backend, server, key):
-    """The server counts from 1 again: our number now belongs to somebody else's lock."""
+    """The server counts from 1 again: our number now belongs to another client's lock."""
     first, second = backend(), backend()
     mine = first.call("try_acquire", claim_to("door"))
     was = server.say(b"mg %b c\r\n" % key)

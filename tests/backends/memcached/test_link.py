@@ -62,7 +62,7 @@ def test_a_server_without_room_is_an_outage(words):
 
 
 def test_a_server_without_room_may_say_so_before_it_is_asked():
-    """As memcached does as soon as it has accepted: what was not sent by then is never sent."""
+    """A refusal may come right after the accept: a request not sent by then is never sent."""
 
     async def play() -> None:
         link, transport = MemcachedConnection(b"lockfast", Clock(), where="here"), Transport()

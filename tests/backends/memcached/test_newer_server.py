@@ -21,7 +21,7 @@ def newer(outliving) -> NewerMemcachedServer:
 
 
 def test_a_survey_of_the_newest_memcached_shows_what_is_held_now(flavour, newer):
-    """Each time, because the unread rest of one reply would be taken for the next one."""
+    """Each survey reads the whole reply: unread lines would be taken for part of the next one."""
     locks = flavour.locks(newer.url, ttl=60.0, request_timeout=20.0)
     seen: list[list[str]] = []
 

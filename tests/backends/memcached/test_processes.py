@@ -38,7 +38,7 @@ def test_a_frozen_holder_is_told_and_takes_nothing_from_its_successor(
 def test_a_forked_child_holds_nothing_and_its_parent_goes_on(
     flavour, server, puppet, holders, eventually
 ):
-    """The children use their own connections, close and die, and take none of its replies."""
+    """Children use their own connections, close and die; the parent loses no replies to them."""
     parent = puppet(flavour.name, server.url, ttl=6.0)
     parent.ask("acquire", "door")
     has_it = holders("door")

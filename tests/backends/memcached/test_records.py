@@ -44,7 +44,7 @@ def test_an_item_never_ends_before_its_ttl(backend):
 
 
 def look(backend, ends):
-    """Check that every item is there whose time is not over; it may end while we look."""
+    """Check that every item whose time is not over is still there; it may end while we look."""
     for name in list(ends):
         if not backend.call("inspect", name).holders:
             assert time.monotonic() >= ends[name]

@@ -73,11 +73,11 @@ def test_a_request_that_comes_late_meets_another_version(backend, server, namesp
 
 @pytest.mark.parametrize("was_there", [True, False], ids=["item was there", "item was absent"])
 def test_a_claim_that_is_withdrawn_while_it_asks_gets_nothing(backend, flavour, proxy, was_there):
-    """It goes on after the withdrawal, and would find the name free and take it."""
+    """Otherwise it would resume after the withdrawal, find the name free and take it."""
     mine, looking, claim = backend(proxy.url), backend(), claim_to("door")
     if was_there:
         assert mine.call("release", mine.call("try_acquire", claim_to("door")), tombstone=False)
-        # a version that it does not know
+        # leaves a version that `mine` does not know
         looking.call("withdraw", claim_to("door"), tombstone=True)
     held_up = proxy.hold_requests(b"mg ")
     asking = flavour.start(mine.call, "try_acquire", claim)

@@ -278,7 +278,7 @@ def test_a_closed_wire_leaves_nothing_behind(wire, server) -> None:
 
 
 def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypatch) -> None:
-    """The loop would report an error that nobody retrieves as if it were a defect."""
+    """The loop would report an error that was never retrieved as if it were a defect."""
 
     class Refused:
         def __init__(self, **_: object) -> None:
@@ -315,7 +315,7 @@ def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypat
 def test_a_machine_that_stands_still_while_one_connects_costs_no_more_than_the_deadline(
     monkeypatch,
 ) -> None:
-    """Python 3.11 swallows a cancellation that comes when the server was just reached."""
+    """Python 3.11 swallows a cancellation that arrives just as the connection is established."""
 
     async def run() -> None:
         loop, clock = asyncio.get_running_loop(), Clock()

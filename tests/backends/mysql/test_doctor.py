@@ -20,7 +20,7 @@ server = each_server.server
 
 @pytest.fixture
 def theirs(server, unmade) -> MysqlTables:
-    """Tables that somebody else has created."""
+    """Tables that another user has created."""
     for statement in unmade.definition():
         server.run(statement, database="test")
     return unmade

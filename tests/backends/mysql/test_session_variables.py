@@ -163,7 +163,7 @@ class TestHostileDefaults(HostileDefaultsLaws):
 
 
 def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name):
-    """The third value of completion_type."""
+    """completion_type has a third value, which ends the connection after each commit."""
     hostile.run("SET GLOBAL completion_type = 'RELEASE'")
     try:
         one, other = (flavour.locks(hostile.url(user="app"), **PATIENT) for _ in range(2))

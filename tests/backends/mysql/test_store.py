@@ -20,7 +20,7 @@ from lockfast_challenge.processes import eventually
 server = each_server.server
 
 PATIENT = {"request_timeout": 20.0}
-"""For a busy machine: no request here is meant to fail."""
+"""Generous for a busy machine: no request here is meant to fail."""
 
 
 @pytest.mark.parametrize("collation", ["swedish_ci", "general_ci", "unicode_ci", "bin"])
@@ -46,7 +46,7 @@ def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
 
 
 def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, namespace) -> None:
-    """Read earlier, a lease that ended while we waited would look alive."""
+    """If it were read earlier, a lease that ended while we waited would look alive."""
     locks = flavour.locks(server.url(), namespace=namespace, **PATIENT)
     locks.lock("door").acquire(timeout=20)
     key, dialect = storage_key(namespace, "door"), MysqlDialect(MysqlTables())
@@ -67,7 +67,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, n
 
 
 def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) -> None:
-    """Even by hand, without a token going back."""
+    """It can even be deleted by hand, and tokens still do not go back."""
     database = f"sweep_{flavour.name}"
     server.run(f"CREATE DATABASE {database}")
     locks = flavour.locks(server.url(database), **PATIENT)

@@ -1,4 +1,4 @@
-"""Idle names go after a day; none that is in use does, whatever happens at the same moment."""
+"""Idle names are removed after a day; a name in use never is, whatever happens at the same time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TestSweeping(SweepingLaws):
 
 
 def test_a_client_sweeps_beside_its_own_calls(flavour, server, names, monkeypatch) -> None:
-    """A release does not pay for it; it is done when the client has a moment."""
+    """Releases do not pay for a sweep; the client does it when it has time."""
     for module in (async_wire, sync_wire):
         monkeypatch.setattr(module, "CONNECTION_IDLE_SECONDS", 0.5)
     for module in (async_maintenance, sync_maintenance):
@@ -55,7 +55,7 @@ def test_a_client_sweeps_beside_its_own_calls(flavour, server, names, monkeypatc
 
 
 def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
-    """The reaper waits for nobody: otherwise the next caller would wait behind it."""
+    """The reaper never waits for a lock: otherwise the next caller would wait behind the reaper."""
     names.old_one()
     with server.connect("test", autocommit=False) as taker, taker.cursor() as cursor:
         cursor.execute(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 3600}")
@@ -67,7 +67,7 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
 
 
 def test_a_name_that_was_taken_after_the_broom_looked_stays(names, wire) -> None:
-    """It does not go by what it saw when it began."""
+    """The reaper does not rely on what it read when it began."""
     names.old_one()
     reaper = MysqlReaper(names.tables)
     gone, between = reaper.swept(wire.run(reaper.request()))
@@ -79,14 +79,14 @@ def test_a_name_that_was_taken_after_the_broom_looked_stays(names, wire) -> None
 
 
 def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire) -> None:
-    """By the statement after the one that locks the name."""
+    """The statement after the one that locks the name sees it."""
     names.old_one()
     names.stands("door", "buried", standing=4)
 
     def steps():
         inner = MysqlReaper(names.tables).lines(ALL)
         locked = yield next(inner)
-        # As if a client had come before us: none comes now, since the name is locked.
+        # As if a client had come in before us; none can come now, since the name is locked.
         until = time.time() + 60
         yield [Query(f"UPDATE {names.tables.place} SET standing = 1, until = {until}")]
         return (yield from resume(inner, locked))

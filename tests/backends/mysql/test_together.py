@@ -47,7 +47,7 @@ def subject(wire, statements) -> Iterator[Subject]:
 
 @pytest.fixture
 def standstill(monkeypatch) -> None:
-    """Keep callers from giving up on the batch under way: the statements are counted."""
+    """Keep callers from giving up on the batch under way, since the tests count statements."""
     for module in (async_together, sync_together):
         monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
 
@@ -219,7 +219,7 @@ def test_what_the_server_refuses_because_of_one_is_done_for_the_others(
 def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     server, tables, statements, standstill
 ) -> None:
-    """Not even the task that carries them; a cancelled one in the queue is not carried."""
+    """Not even if it carries them; a cancelled operation that is still queued is not carried."""
 
     async def main() -> None:
         clock = Clock()
@@ -250,7 +250,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
 
         assert None not in await asyncio.gather(*waiting)
         assert carrier.cancelled()
-        # The cancelled task does not know whether it was done: it was.
+        # The cancelled task cannot know whether its operation was done. It was.
         assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
         await asyncio.wait(first)
         await together.close()
@@ -280,7 +280,7 @@ def test_a_batch_whose_answer_is_lost_leaves_all_of_them_in_doubt(
     getattr(proxy, lost)(BATCH.encode())
     with locked_out(server, tables):
         first = busy(subject, server, tables)
-        # Only a reply that never comes is waited for to the end.
+        # Only the case of a reply that never comes waits until its deadline.
         within = 6.0 if lost == "lose_reply_to" else PATIENCE
         asked = [subject.start("take", claim(one), within=within) for one in names(5)]
         eventually(lambda: subject.number_waiting == 5)

@@ -68,7 +68,7 @@ def test_a_certificate_of_our_own(flavour, guarded):
 
 
 def test_a_certificate_of_another_host_is_refused(flavour, guarded):
-    """It is for 127.0.0.1, and not for a name of this machine."""
+    """The certificate is valid for 127.0.0.1, and for no name of this machine."""
     url = guarded.url(user="guest", password="s3cret").replace("127.0.0.1", "localhost")
 
     with pytest.raises(ConfigurationError, match="no TLS connection could be made"):

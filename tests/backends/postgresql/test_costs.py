@@ -1,4 +1,4 @@
-"""What a verb reads does not grow with the tables: ten thousand may wait, or have come meanwhile.
+"""What a verb reads does not grow with the tables, nor with what joins after it was planned.
 
 A session keeps its plans until the server has vacuumed or analysed the table, about once a minute,
 and for good where that is switched off. So they have to suit tables that have grown.
@@ -103,7 +103,7 @@ class TestLongLines(LongLines):
 
 
 def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):
-    """Except for the depth of the index, once for each of the few lookups."""
+    """Only the depth of the index may add to it, once for each of the few lookups."""
     line = LongLine(kept, 10)
     few = kept.cost(line.hand_over, KEPT)
     kept.lengthen(line.name, 10_000)
@@ -112,7 +112,7 @@ def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):
 
 
 def test_a_batch_costs_the_same_when_thirty_thousand_names_came_meanwhile(kept):
-    """Except for the depth of the index, once for each lookup of each name."""
+    """Only the depth of the index may add to it, once for each lookup of each name."""
     statements, deadline = (
         PostgresqlStatements(PostgresqlTables(), namespace="test"),
         Clock().now() + 60,

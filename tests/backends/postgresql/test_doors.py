@@ -48,7 +48,7 @@ def write(wire, dialect: PostgresqlDialect, one: SimpleNamespace, *, makes: bool
 
 
 def filled(wire, dialect: PostgresqlDialect, count: int) -> None:
-    """Let one claim hold in the record, another beside it, and this many wait."""
+    """Store one claim that holds in the record, another holder beside it, and this many waiters."""
     rows = [place(1, standing=0), *(place(i) for i in range(2, count + 2))]
     record = place(0, standing=0, token=7)
     write(
@@ -123,7 +123,7 @@ def test_names_in_use_are_found_by_their_beginning(wire, dialect) -> None:
 def test_the_time_and_the_rows_are_those_after_the_wait_for_the_lock(
     wire, dialect, server, tables
 ) -> None:
-    """Read earlier, a lease that ended would look alive, and a claim that left still waiting."""
+    """If read earlier, a lease that ended would look alive, and a claim that left still waiting."""
     filled(wire, dialect, 1)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {tables.door} FOR UPDATE")

@@ -84,7 +84,7 @@ def test_who_may_not_make_them_is_told(wire_to, server, user, elsewhere, schema_
 def test_another_user_who_was_faster_is_no_failure(
     wire_to, server, user, elsewhere, monkeypatch
 ) -> None:
-    """Created after we looked: then they are another user's, and we may not comment on them."""
+    """Tables created after we looked belong to another user, and we may not comment on them."""
     server.run(f"CREATE SCHEMA {elsewhere.schema}")
     server.run(f"GRANT USAGE, CREATE ON SCHEMA {elsewhere.schema} TO {user}")
     honest = PostgresqlTables.look_for_schema
@@ -110,7 +110,7 @@ def test_they_are_dropped_once(wire, server, elsewhere) -> None:
 
 
 def test_the_tables_are_kept_for_rows_that_change_all_the_time(wire, server, elsewhere) -> None:
-    """Half of a page is free where rows change in place, and none where they come and go."""
+    """Half of a page stays free where rows change in place, and none where they come and go."""
     made(wire, elsewhere)
 
     found = {

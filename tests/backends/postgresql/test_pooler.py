@@ -51,7 +51,7 @@ def test_a_transaction_stays_on_one_connection(wire_to, pooler) -> None:
 
 
 def test_prepared_statements_that_a_hidden_pooler_forgets_are_sent_anew(wire_to, pooler) -> None:
-    """A pooler that announces the server's own process id does not look like one."""
+    """A pooler that announces the server's own process id is not recognised as one."""
     wire = wire_to(pooler.url(), most=1)
     wire.ask("SELECT 1")
     wire.inner._pool._idle[0].prepared = set()

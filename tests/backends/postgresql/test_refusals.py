@@ -98,7 +98,7 @@ def test_a_standby_takes_no_locks(wire_to, standby) -> None:
 
 
 def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) -> None:
-    """It is sent again on a new connection; that this one is late is not why nothing was done."""
+    """The request is retried on a new connection; the retry's timeout is not the error reported."""
     wire, before = wire_to(standby.url()), refusals_of(standby)
     asking = wire.flavour.start(wire.ask, "CREATE TABLE public.x ()", within=8.0)
     eventually(lambda: refusals_of(standby) > before, what="it is asked, and refuses")
@@ -114,7 +114,7 @@ def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) ->
 
 
 def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name) -> None:
-    """A caller that asked before gets it, and need not know of the failover."""
+    """A caller that was already asking gets the lock, and need not know of the failover."""
     with StandbyServer(guarded) as standby:
         locks = flavour.locks(standby.url(), request_timeout=30)
         asking = flavour.start(locks.lock(name).acquire, timeout=60)
@@ -144,7 +144,7 @@ def test_a_server_that_writes_nothing_for_a_while_is_waited_for(flavour, guarded
 
 
 def refusals_of(server: PostgresqlServer) -> int:
-    """Return how often it has refused a write."""
+    """Return how often the server has refused a write."""
     log = (server.directory / "log").read_text(errors="replace")
     return log.count("read-only transaction") + log.count("during recovery")
 

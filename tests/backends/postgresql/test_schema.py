@@ -1,4 +1,4 @@
-"""The tables are created once, recognised, and never taken from somebody else."""
+"""The tables are created once, recognised, and never taken from another application."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ HOSTILE = {
     "standard_conforming_strings": "off",
     "transform_null_equals": "on",
 }
-# With these our leases would end in 1970, and our tables would be of another kind.
+# With these, our leases would end in 1970, and our tables would use another access method.
 EVIL = (
     "CREATE SCHEMA evil",
     "CREATE FUNCTION evil.date_part(text, timestamptz) RETURNS float8 LANGUAGE sql AS 'SELECT 0.0'",

@@ -80,7 +80,7 @@ def test_a_clock_behind_the_last_token_adds_one(wire, server, tables, statements
 
 @pytest.mark.parametrize("assignments", ["crowd = 1", "until = 1", "standing = 1", "id = 'b'"])
 def test_only_who_holds_alone_is_released_so(wire, server, tables, statements, assignments) -> None:
-    """With others there the line has to move, and that is up to the door."""
+    """If there are others, the line has to move, and only the door can do that."""
     wire.run(statements.take_new(claim("a")))
     set_row(server, tables, assignments)
 
@@ -96,7 +96,7 @@ def test_a_hold_is_not_given_back_before_its_least_time(wire, statements) -> Non
 def test_who_joins_while_a_release_waits_for_the_row_is_seen(
     wire, server, tables, statements
 ) -> None:
-    """A release that read the other table would see it as it was before the wait."""
+    """A release that read the other table would see it as it was before waiting for the row."""
     wire.run(statements.take_new(claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
@@ -227,7 +227,7 @@ def test_a_release_leaves_nothing_of_the_releaser(wire, server, tables, statemen
 def test_a_release_of_a_name_that_is_being_swept_makes_no_ghost(
     wire, server, tables, statements
 ) -> None:
-    """The row can still be seen, and is gone when the reaper's transaction ends."""
+    """The row is still visible, but it is gone when the reaper's transaction ends."""
     together(wire, statements, Operation(OperationKind.TAKE, claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
@@ -242,7 +242,7 @@ def test_a_release_of_a_name_that_is_being_swept_makes_no_ghost(
 
 
 def test_a_name_that_somebody_has_locked_holds_up_nobody(wire, server, tables, statements) -> None:
-    """A locked row is waited for at its door; the others are done meanwhile."""
+    """A locked row is waited for at its own door; the other operations are done meanwhile."""
     for name in ("taken", "kept", "idle", "other"):
         together(wire, statements, Operation(OperationKind.TAKE, claim("a", name)))
     together(
@@ -293,7 +293,7 @@ def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
                 for one in held:
                     del inside[one.claim.name]
             back = [Operation(OperationKind.RELEASE, one.claim) for one in held]
-            while back:  # a row that somebody else has locked has to be tried again
+            while back:  # rows that others have locked are retried
                 done = together(wires[number], statements, *back)
                 back = [one for one, token in zip(back, done, strict=True) if token is None]
         return grants

@@ -80,7 +80,7 @@ def test_whoever_waits_is_woken_by_what_it_hears(wire, channel, server) -> None:
 
 
 def test_the_end_of_its_connection_is_seen(wire, server, channel, subscription) -> None:
-    """Waiters have to ask again: what came meanwhile was not received."""
+    """Waiters have to ask again, since notifications sent meanwhile were lost."""
     asked = wire.flavour.start(listening, wire, subscription)
     assert server.terminate(f"strpos(query, '{channel}') > 0 AND strpos(query, 'LISTEN') > 0") == 1
 

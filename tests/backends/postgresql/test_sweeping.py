@@ -1,4 +1,4 @@
-"""Idle names go after a day; none that is in use does, whatever happens at the same moment."""
+"""Idle names are removed after a day; a name in use never is, whatever happens at the same time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def waiting_for(server: Any, pid: int) -> bool:
 
 
 def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
-    """The reaper waits for nobody: otherwise the next caller would wait behind it."""
+    """The reaper never waits for a lock: otherwise the next caller would wait behind the reaper."""
     names.old_one()
     with server.connect() as taker, taker.transaction():
         taker.execute(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 3600}")
@@ -69,7 +69,7 @@ def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, s
 
     answer = asked.result()
     if how == "take":
-        # Refused as for an unknown name: it is requested once more, as a new one.
+        # Refused like an unknown name, so it is requested once more, as a new one.
         assert answer == []
         answer = wire.run(names.statements.take_new(mine))
     assert gone == 1
@@ -78,10 +78,10 @@ def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, s
 
 
 def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) -> None:
-    """It does not go by what it saw when it began."""
+    """The reaper does not rely on what it read when it began."""
     names.old_one()
     request = PostgresqlReaper(names.tables).request()
-    # Made to wait between reading and locking, where nothing else stops it for long enough.
+    # Make it wait between reading and locking, where nothing else would stop it for long enough.
     statement = request.statement.replace(
         "SELECT seen.key FROM seen", "SELECT seen.key FROM seen, gate", 1
     ).replace(
@@ -113,7 +113,7 @@ def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, wire, server)
 
 
 def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -> None:
-    """By the statement after the one that locks the name."""
+    """The statement after the one that locks the name sees it."""
     names.old_one()
     names.stands("door", "buried", standing=4)
     gate = "SELECT pg_advisory_xact_lock(4712)"

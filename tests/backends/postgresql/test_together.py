@@ -41,7 +41,7 @@ def subject(wire, statements) -> Iterator[Subject]:
 
 @pytest.fixture
 def standstill(monkeypatch) -> None:
-    """Keep callers from giving up on the batch under way: the statements are counted."""
+    """Keep callers from giving up on the batch under way, since the tests count statements."""
     for module in (async_together, sync_together):
         monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
 

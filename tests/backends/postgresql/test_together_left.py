@@ -1,4 +1,4 @@
-"""One caller of a group commit goes away: the others get their replies, or an error."""
+"""One caller of a group commit leaves: the others get their replies, or an error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def statements(tables) -> PostgresqlStatements:
 
 @pytest.fixture
 def standstill(monkeypatch) -> None:
-    """Keep callers from giving up on the batch under way: the statements are counted."""
+    """Keep callers from giving up on the batch under way, since the tests count statements."""
     for module in (async_together, sync_together):
         monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
 
@@ -65,7 +65,7 @@ def test_a_task_that_is_alone_needs_no_other(server, statements) -> None:
 def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     server, tables, statements, standstill
 ) -> None:
-    """Not even the task that carries them; a cancelled one in the queue is not carried."""
+    """Not even if it carries them; a cancelled operation that is still queued is not carried."""
 
     async def main(together: AsyncGroupCommit, clock: Clock) -> None:
         def start(name: str, within: float) -> asyncio.Task[Any]:
@@ -92,7 +92,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
 
         assert None not in await asyncio.gather(*waiting)
         assert carrier.cancelled()
-        # The cancelled task does not know whether it was done: it was.
+        # The cancelled task cannot know whether its operation was done. It was.
         assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
 
     on_a_loop(server, statements, main)

@@ -14,7 +14,7 @@ from lockfast_challenge.servers.postgresql import PostgresqlServer
 IS_TLS = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 USER = "SELECT current_user::text, current_setting('application_name')"
 
-# Over TCP only TLS is accepted, and from one of the users only with its password.
+# TCP connections have to use TLS, and one of the users has to give its password.
 ACCESS = """
 local all all trust
 hostssl all guest 127.0.0.1/32 scram-sha-256
@@ -46,7 +46,7 @@ def test_tls_options_may_stand_in_the_url(wire_to, guarded):
 
 
 def test_a_certificate_of_another_host_is_refused(wire_to, guarded):
-    """It is for 127.0.0.1, and not for a name of this machine."""
+    """The certificate is valid for 127.0.0.1, and for no name of this machine."""
     url = guarded.url().replace("127.0.0.1", "localhost")
     wire = wire_to(url, sslmode="verify-full", sslrootcert=certificates().authority)
 

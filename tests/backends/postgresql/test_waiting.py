@@ -39,7 +39,7 @@ def asked(server: PostgresqlServer) -> int:
 
 
 def test_a_waiting_client_looks_once_in_five_seconds(flavour, writing_down):
-    """However many of its claims wait, for one name or for several; counted by the server."""
+    """It looks once, however many claims and names it waits for; counted by the server."""
     names = [new_name() for _ in range(3)]
     holders = flavour.locks(writing_down.url())
     held = [holders.lock(name).acquire() for name in names]
@@ -58,14 +58,14 @@ def test_a_waiting_client_looks_once_in_five_seconds(flavour, writing_down):
 
 
 def grows(server: PostgresqlServer) -> bool:
-    """Whether more is sent within a moment: all claims ask once more when they listen."""
+    """Whether more is sent within a moment: all claims ask once more when listening begins."""
     before = asked(server)
     time.sleep(0.5)
     return asked(server) > before
 
 
 def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, outliving, caplog):
-    """The lock is handed over all the same, again and again."""
+    """The lock is still handed over each time."""
     pooler = outliving.enter_context(PgBouncer(server))
     holders, locks = flavour.locks(pooler.url()), flavour.locks(pooler.url())
     with caplog.at_level(logging.WARNING, logger="lockfast"):
@@ -83,7 +83,7 @@ def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, o
 def test_closing_does_not_wait_for_a_proof_that_does_not_come(
     flavour, server, outliving, monkeypatch
 ):
-    """Behind a pooler none comes, and closing would wait for it."""
+    """Behind a pooler the proof never comes, and closing must not wait for it."""
     for module in (subscription_of_tasks, subscription_of_threads):
         monkeypatch.setattr(module, "PROOF_TIMEOUT_SECONDS", ENDLESS)
     for module in (async_inbox, sync_inbox):

@@ -65,7 +65,7 @@ def joined(ends_in: float) -> replies.JoinedLine:
 
 
 def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
-    """In a hand-over among many clients, waking it cost each more than the hand-over itself."""
+    """When many clients hand on a lock, waking it cost each of them more than the hand-over."""
 
     async def main() -> None:
         wire: Any = Wire()

@@ -89,8 +89,8 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
 def test_a_hand_over_takes_few_commands(scripted: Scripted) -> None:
     """One leaves, the next comes in, and the first joins the line again: all on the fast path.
 
-    Otherwise it would take half as many commands again, and twice the time with everything that has
-    to be defined.
+    The slow path takes half as many commands again, and twice the time because of everything that
+    it has to define.
     """
     first, second, third, again = (claim(n, client=f"client{n}") for n in (1, 2, 3, 4))
     scripted.prepare("acquire", "release")
@@ -138,7 +138,7 @@ def test_the_dead_are_passed_over_by_turns(scripted: Scripted) -> None:
     scripted.arrive(alive)
     scripted.now += 30  # the holder's ttl is over, then the first dead waiter is admitted
     scripted.beat("alive")
-    scripted.now += ADMISSION_WINDOW_SECONDS  # and does not answer
+    scripted.now += ADMISSION_WINDOW_SECONDS  # which does not answer
 
     turns = 0
     while scripted.beat("alive").is_unsettled:

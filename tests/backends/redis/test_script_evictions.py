@@ -18,7 +18,7 @@ def _evict(scripted: Scripted, kind: str) -> None:
 
 
 def test_a_name_whose_line_was_evicted_is_free_when_its_holder_leaves(scripted: Scripted) -> None:
-    """Even for a claim that does not wait: those that stood in that line may be dead."""
+    """It is free even for a claim that does not wait, since the evicted waiters may be dead."""
     scripted.arrive(HOLDER)
     scripted.arrive(claim(1, client="dead"))
     _evict(scripted, "line")
@@ -123,7 +123,7 @@ def test_an_owner_is_known_inside_where_that_was_evicted(scripted: Scripted) -> 
 def test_the_claims_of_an_owner_come_in_together_though_it_was_evicted_that_they_wait(
     scripted: Scripted,
 ) -> None:
-    """The stranger between them waits for the first claim, and that one for the second."""
+    """The stranger between them waits for the first claim, which may wait for the second."""
     scripted.arrive(HOLDER)
     first, stranger, second = (
         claim(1, party="saga", client="one"),
@@ -145,7 +145,7 @@ def test_the_claims_of_an_owner_come_in_together_though_it_was_evicted_that_they
 def test_the_dead_of_an_owner_do_not_stand_before_its_living_when_their_line_was_evicted(
     scripted: Scripted,
 ) -> None:
-    """There are more of them than one step looks at."""
+    """There are more dead claims than one step looks at."""
     scripted.arrive(HOLDER)
     for n in range(1, 20):
         scripted.arrive(claim(n, party="saga", client="dead"))

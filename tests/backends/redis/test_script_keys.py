@@ -22,7 +22,7 @@ def test_tokens_grow_when_the_clock_is_put_back(scripted: Scripted) -> None:
 
 
 def test_a_name_is_remembered_a_day_beyond_its_last_token(scripted: Scripted) -> None:
-    """Not beyond its last use: after a clock once jumped ahead, tokens would go back."""
+    """If it were counted from the last use, tokens could go back once a clock had jumped ahead."""
     scripted.now += 3600
     scripted.arrive(claim(1))
     scripted.release(claim(1), tombstone=False)

@@ -136,7 +136,7 @@ class Walk:
         assert self.simple(answer) == self.simple(expected)
 
     def simple(self, answer: Grant | Held | str) -> object:
-        """Return what must be the same: when to ask again is a hint, and each store's own.
+        """Return what must agree: when to ask again is a hint, and differs between stores.
 
         A place may count claims that are gone and not yet dropped.
         """

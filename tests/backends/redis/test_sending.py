@@ -55,7 +55,7 @@ def linked() -> tuple[Sent, RedisConnection, TalksTo]:
 
 
 def test_a_lone_request_goes_out_at_once():
-    """There is nothing to batch: the one task that sends would only wait for the loop."""
+    """There is nothing to batch, so waiting for the loop's next turn would only delay it."""
 
     async def play() -> None:
         sent, link, wire = linked()

@@ -29,7 +29,7 @@ class Far:
         self.written: list[bytes] = []
 
     def set_protocol(self, _: object) -> None:
-        """Nobody else reads."""
+        """Nothing else reads."""
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
@@ -126,7 +126,7 @@ async def test_a_link_that_is_cut_is_lost_at_the_deadline_of_a_patient_request(
 async def test_a_subscription_that_is_not_confirmed_in_time_is_taken_back(
     link: RedisConnection, there: Far
 ) -> None:
-    """The connection lives on, and nobody would receive messages for the old name."""
+    """The connection lives on, and nothing would read messages sent to the old name."""
     clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]
     wire = RedisTransport(kind=object, options={}, clock=clock, where="there")
     wire._link = link

@@ -88,7 +88,7 @@ def test_who_waits_is_woken_though_the_first_node_is_dead(flavour, namespace, na
 
 @pytest.mark.usefixtures("nobody_looks")
 def test_who_waits_is_woken_by_any_node(flavour, namespace, name, outliving, eventually):
-    """Here not by the first two, which have sent the client nothing since it subscribed."""
+    """The first two nodes cannot wake it here: they have sent it nothing since it subscribed."""
     nodes = shared_nodes()
     nodes.found([namespace])
     ways = [outliving.enter_context(Proxy(one.port)) for one in nodes[:2]]

@@ -278,7 +278,7 @@ def test_no_renewal_is_waited_for_longer_than_the_shortest_lease_can_bear():
 
 
 class Patience:
-    """Nodes that do not reply; it records how long they were waited for."""
+    """Stands in for nodes that do not reply; records how long they were waited for."""
 
     def __init__(self) -> None:
         self.given: list[float] = []

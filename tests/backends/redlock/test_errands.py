@@ -33,7 +33,7 @@ def told(node: Node, *, matters_until: float = 0.0) -> tuple[Round, NodeReply]:
 
 
 def test_what_failed_on_the_way_is_told_again():
-    """Once, although each request reports the failure, and even if nobody waits for it."""
+    """They are deferred only once, though each reports the failure, and even if no caller waits."""
     for is_over in (False, True):
         node = Node(0, "redis://h")
         found, answer = told(node, matters_until=5.0)
@@ -79,7 +79,7 @@ def test_an_errand_that_failed_is_not_lost():
 
 
 def test_a_child_has_locks_of_its_own():
-    """A thread of the parent may have held them at the fork: nobody would release them."""
+    """A thread of the parent may have held them at the fork, and would never release them here."""
     for made in (RedlockBackend, AsyncRedlockBackend):
         url = "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
         backend = made(url=url, location=url, clock=Clock())

@@ -150,7 +150,7 @@ def test_the_doctor_tells_of_misfits_that_are_too_many(backend):
 
 @pytest.mark.parametrize("error", [BackendUnavailable, ConfigurationError])
 def test_a_misfit_that_was_shut_down_is_in_nobodys_way(backend, error):
-    """Neither if nothing listens there any more, nor if it no longer lets us in."""
+    """It is in no one's way, whether nothing listens there or it no longer lets us in."""
     backend._nodes.said = backend._nodes.nodes[4].trouble = error("redis://h5:6379 is away")
 
     assert isinstance(backend.try_acquire(CLAIM, deadline=soon()), Grant)

@@ -1,4 +1,4 @@
-"""A node replies what none of our scripts does: it is not believed, and nobody waits for ever."""
+"""A node replies what none of our scripts does: it is not believed, and no call waits for ever."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StandInWire:
     def _tell(self, answer: NodeReply) -> None:
         try:
             answer.set_result(self._reply)
-        except Exception as error:  # noqa: BLE001 - a connection breaks by it
+        except Exception as error:  # noqa: BLE001 - it breaks the connection
             self.failures.append(error)
 
 
@@ -125,7 +125,7 @@ def fail(found: Round) -> bool:
 
 
 def test_whoever_asks_is_told_of_a_failure_to_decide():
-    """Not the connections on which the replies come: those to other nodes are sound."""
+    """The error must not reach the connections that deliver replies: these are sound."""
     nodes, wires = nodes_that_answer(REFUSED, REFUSED, REFUSED)
 
     with pytest.raises(Defect):

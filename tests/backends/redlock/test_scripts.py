@@ -56,7 +56,7 @@ def test_a_node_that_was_taught_teaches_that_too(node):
 
 
 def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
-    """For as long as it is asked about."""
+    """The record is kept for as long as clients ask about it."""
     week = 7 * DAY
     node.tell(max=week * 1000)
     node.ask_of_nodes("witness", "another", 0, 1)

@@ -56,7 +56,7 @@ class Store:
     """Whether it answers keep-alives that no quorum confirms."""
     refuses: bool = False
     is_back_at: float = 0.0
-    """The time until which nobody listens."""
+    """The time until which no deletion is answered."""
     moves: int = 0
     """The number of admissions that will find that the line has moved."""
     retry_in: float | None = None

@@ -99,7 +99,7 @@ def test_the_head_of_the_line_watches_every_holder_of_a_permit() -> None:
 
 
 def test_one_that_had_to_leave_the_line_awaits_who_it_was_told() -> None:
-    """It is not admitted either, although its place in the listing would be."""
+    """Nor is it admitted, although its place in the listing would allow that."""
     entries = [Standing(f"{n}", 1) for n in range(3)]
     line = LineView(entries, 3, prefix="/door/", number=2)
     assert line.is_admitted

@@ -76,7 +76,7 @@ def test_a_greeting_counts_once_a_transaction_follows_it() -> None:
 
 
 def test_a_transaction_that_was_asked_for_before_a_greeting_says_nothing_about_it() -> None:
-    """It may have gone over the connection before, to another member."""
+    """It may have gone over the previous connection, to another member."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.greeted(sent_at=25.0, now=25.1)
@@ -95,7 +95,7 @@ def test_however_many_transactions_there_are_few_are_remembered() -> None:
 
 
 def test_a_heartbeat_that_proves_itself_counts_from_when_it_was_sent() -> None:
-    """The quorum was asked after the leader had received it."""
+    """The quorum was asked after the leader had received the keep-alive."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=True, proves_itself=True)
@@ -161,7 +161,7 @@ def test_heartbeats_sent_when_due_all_count(delays: list[float], ttl: float) -> 
 def test_a_lease_that_begins_at_any_time_has_a_third_left_at_the_next_heartbeat(
     waited: float, created_at: float
 ) -> None:
-    """After any wait in which only `sync` was requested; unless it is stale, and says so."""
+    """After any wait with only `sync` requests, unless the proof says that it is stale."""
     proof, ttl = SessionProof(opened_at=0.0, ttl=1.0), 1.0
     while proof.next_due <= created_at:
         proof.keepalive_answered(sent_at=proof.next_due, now=proof.next_due, is_confirmed=False)

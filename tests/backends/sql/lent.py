@@ -187,7 +187,7 @@ class LendingLaws:
         eventually(lending.is_whole, what="the connection is back")
 
     def test_who_waits_gets_it(self, flavour, lending, held):
-        """From a client of another kind."""
+        """The lock comes from a client of another kind."""
         locks = flavour.adopted(lending.client, **PATIENT)
         waiting = flavour.start(locks.lock(held.name).acquire, timeout=60)
         eventually(lambda: number_waiting(locks), what="it was told to wait")

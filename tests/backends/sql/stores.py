@@ -142,7 +142,7 @@ class TwoTablesDialect:
         return [Query(f"INSERT INTO door VALUES ({nobody}) ON CONFLICT DO NOTHING", (key,))]
 
     def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
-        # Wherever it stands: `arrived` only helps to find it.
+        # Match the claim wherever it stands: `arrived` only helps to find it.
         del arrived
         return self.own_among(key, [claim_id])
 

@@ -243,7 +243,7 @@ class StepsMachine(RuleBasedStateMachine):
     # -- comparing both ----------------------------------------------------------------
 
     def both(self, steps: Steps[Decided[T]], act: Callable[[Door], object]) -> None:
-        """Run it on the store and on the door; fail unless both reply and wake the same."""
+        """Run a verb on the store and on the door; fail unless both reply and wake the same."""
         door = copied(self.door)
         try:
             expected = act(door)
@@ -290,7 +290,7 @@ def copied(door: Door) -> Door:
 
 
 def one_by_one(door: Door, passage: Passage, *, now: float) -> object:
-    """Return the door's reply to one of several."""
+    """Return the door's reply to one of several passages."""
     if isinstance(passage, Withdrawal):
         door.withdraw(passage.claim, now=now, tombstone=passage.tombstone)
         return None
@@ -301,7 +301,7 @@ def one_by_one(door: Door, passage: Passage, *, now: float) -> object:
 
 
 def told(outcome: Outcome) -> object:
-    """Return the same for an outcome of the steps."""
+    """Return what `one_by_one` would, for an outcome of the steps."""
     if isinstance(outcome, Arrived):
         return outcome.answer
     return None if outcome is None else str(outcome)

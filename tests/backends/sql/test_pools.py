@@ -164,7 +164,7 @@ def test_what_a_task_was_given_that_is_cancelled_goes_to_the_next(is_open):
 
 
 def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():
-    """Nobody reports it: it was dropped with the frames that had it."""
+    """No one reports the lost connection: it was dropped with the frames that held it."""
     pool = thread_pool()
     link: Link | None = pool.take(soon())
     served: list[Link] = []

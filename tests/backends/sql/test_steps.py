@@ -91,7 +91,7 @@ def test_who_is_mistaken_about_its_place_is_withdrawn_all_the_same(store):
 
 
 def test_who_asks_when_a_party_passes_it_by_is_not_counted_down_for_those_behind(store):
-    """The hold is over: an owner's first claim is admitted, and its second from further back."""
+    """The hold is over: an owner's first claim is admitted, and with it one from further back."""
     parties = {1: "saga", 9: "saga"}
     for number in range(11):
         arrive(store, claim(number, party=parties.get(number)))
@@ -186,7 +186,7 @@ def test_who_only_leaves_or_stays_makes_no_record(verb):
 
 
 def test_what_was_held_when_the_release_was_sent_was_held(store):
-    """However long the release waited for the store, if nobody has come since."""
+    """It counts as held however long the release waited, if no other claim has come since."""
     arrive(store, claim(1))
     sent, store.now = store.now + 29, store.now + 31
 

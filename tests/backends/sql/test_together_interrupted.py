@@ -98,7 +98,7 @@ def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
     pool = ThreadPoolExecutor(2)
 
     def scene(act: Callable[[Callable[[], object]], object]) -> None:
-        """Let one batch be under way, another caller wait for it, and a third carry that one."""
+        """Let one batch be under way, a second caller wait for it, and a third carry the second."""
         together = GroupCommit(wire, statements, clock=clock)
         under_way = together._register(Batch("first", since=clock.now(), where=""))
         other = pool.submit(together.take, claim("other"), deadline=clock.now() + PATIENCE / 2)

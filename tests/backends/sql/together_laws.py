@@ -57,7 +57,7 @@ class TogetherLaws:
         assert subject.together >= 3
 
     def test_a_hundred_at_once_on_names_of_their_own_all_get_them(self, subject) -> None:
-        # So many threads that most wait for their turn, whatever the scheduler does.
+        # Enough threads that most wait for their turn, whatever the scheduler does.
         count = 100 if subject.flavour.name == "async" else 48
         subject.know(*names(count))
 
@@ -120,7 +120,7 @@ class TogetherLaws:
         assert None not in [one.result(PATIENCE) for one in asked]
 
     def test_a_name_that_somebody_has_locked_holds_up_nobody_else(self, subject, stage) -> None:
-        """Nor do later requests for that very name, one after the other."""
+        """Nor do later requests for the locked name, made one after the other."""
         subject.know("stuck", *names(10))
         with stage.locked("stuck"):
             stuck = subject.start("take", claim("stuck"))
@@ -155,7 +155,7 @@ class TogetherLaws:
             hasty = subject.start("take", claim("name 0"), within=3.0)
             asked = [subject.start("take", claim(one)) for one in names(4)[1:]]
             eventually(lambda: subject.number_waiting == 4)
-            # One of the first is ended, and the operation that has waited longest carries the
+            # End one of the first batches; the operation that has waited longest then carries the
             # others.
             stage.end_first()
             eventually(lambda: subject.together)

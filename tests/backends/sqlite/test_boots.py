@@ -35,7 +35,7 @@ def test_a_new_boot_is_adopted_when_nobody_is_there(path, url):
         released = locks.lock("window").acquire()
         released.release()
         change(path, "CREATE TABLE kept AS SELECT * FROM places")
-    # Closing released the lease: restore it, as a machine leaves it that lost its power.
+    # Closing released the lease: restore it, as a machine that lost power would leave it.
     change(path, "INSERT OR REPLACE INTO places SELECT * FROM kept")
     change(path, "DROP TABLE kept")
     another_boot(path)

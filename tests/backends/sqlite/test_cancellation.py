@@ -69,7 +69,7 @@ class Scene:
             await client.aclose()
 
     async def is_clear(self) -> None:
-        """Fail unless a newcomer finds nobody, and the door open."""
+        """Fail unless a newcomer finds the door open and nobody at it."""
         client = self.client()
         inspection = await client.inspect("door")
         assert inspection.holders == ()

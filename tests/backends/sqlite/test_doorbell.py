@@ -61,7 +61,7 @@ def test_a_loop_that_watches_no_sockets_hears_the_bell_too(bells, monkeypatch):
 
 
 def test_a_ring_that_found_nobody_does_not_hide_those_that_come(bells, monkeypatch):
-    """Windows reports it as an error of the next receive, ahead of what has come."""
+    """Windows reports it as an error of the next receive, ahead of the datagrams that have come."""
     ours, theirs = bells(), bells()
     address = ours.hang("claim")
     theirs.ring([address])

@@ -70,7 +70,7 @@ def test_a_file_of_ours_that_was_damaged_is_refused(path):
 
 
 def test_a_database_of_another_program_is_refused_and_not_touched(path):
-    """Its tables are somebody's data."""
+    """Its tables are another application's data."""
     change(path, "CREATE TABLE customers (name)")
     before = contents(path.parent)
 

@@ -65,7 +65,7 @@ print(told == [KeyboardInterrupt], owners == [True])
 
 
 def test_an_interrupt_while_fork_waits_leaves_every_mutex_with_its_owner(tmp_path):
-    """The fork keeps waiting for the call in progress; later forks, calls and children go on."""
+    """The fork keeps waiting for the call in progress; later forks, calls and children work."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
         capture_output=True,

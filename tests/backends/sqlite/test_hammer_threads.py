@@ -44,7 +44,7 @@ def hammer(locks: lockfast.Locks, resource: Resource) -> list[BaseException]:
             for _ in range(ROUNDS):
                 with lock as lease:
                     resource.use(who, lease.token)
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(who,)) for who in range(THREADS)]

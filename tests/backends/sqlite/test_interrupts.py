@@ -1,4 +1,4 @@
-"""An interrupt at every point where Python checks for signals leaves the file open to all.
+"""An interrupt at every point where Python checks for signals leaves the file usable for all.
 
 The points are found by tracing each instruction of the embedded store: Python handles a signal at
 the start of a function, after a call and at a backward jump, so interrupts are raised there.
@@ -28,8 +28,8 @@ MOST_POINTS = 3000
 BEFORE_A_SIGNAL = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"}
 AFTER_A_FAILURE = "PUSH_EXC_INFO"
 """Python checks for no signal after a call that raised. If an interrupt were raised here, Python
-would take the exception for one that is being handled for as long as the thread lives, with all
-that its frames keep."""
+would treat that exception as being handled for as long as the thread lives, and keep all that its
+frames refer to."""
 
 
 class Strike:
@@ -46,7 +46,7 @@ class Strike:
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
-        self._previous.clear()  # and all that the frames keep
+        self._previous.clear()  # and all that the frames refer to
 
     def _on_call(self, frame: FrameType, _event: str, _argument: object) -> Any:
         is_ours = frame.f_code.co_filename.startswith(ROOM)

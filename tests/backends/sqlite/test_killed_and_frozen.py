@@ -14,7 +14,7 @@ from lockfast.backends.sqlite.wait_schedule import LIVENESS_CHECK_SECONDS
 from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 
 SOON = 2.0
-"""Seconds: less than an admission window, after which every waiter looks again by itself."""
+"""In seconds; less than an admission window, after which every waiter looks again by itself."""
 
 
 def boot_time() -> float:
@@ -92,7 +92,7 @@ def test_who_waits_a_moment_at_a_time_is_not_kept_out_by_the_dead(puppet, url, w
 def test_killed_waiters_at_the_front_are_passed_over_within_a_second(
     puppet, url, watcher, eventually, dead
 ):
-    """Dead waiters do not answer, and nobody waits for them; not even for several."""
+    """Dead waiters do not answer, and the line waits for none of them, however many there are."""
     crowd = [puppet(url) for _ in range(dead + 1)]
     lease = watcher.lock("door").acquire()
     for number, one in enumerate(crowd, 1):

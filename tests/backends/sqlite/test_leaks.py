@@ -25,8 +25,8 @@ UNICODE_NAMES = 10_000
 WARM_UP = 1_000
 
 BLOCKS = 500
-"""Blocks that the interpreter itself may come to keep meanwhile: caches, a resized dict. Anything
-kept of one name in forty is more than that."""
+"""Blocks that the interpreter itself may come to keep meanwhile: caches, a resized dict. A leak
+from one name in forty would exceed that."""
 
 MEGABYTES = 8
 """The same in megabytes of memory pages: freed memory is not always returned to the system."""
@@ -164,7 +164,7 @@ def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belonging
         def wait() -> None:
             try:
                 told.append(locks.lock("door").acquire(timeout=60))
-            except BaseException as error:  # noqa: BLE001 - told by the test
+            except BaseException as error:  # noqa: BLE001 - reported by the test
                 told.append(error)
 
         thread = threading.Thread(target=wait)
@@ -287,7 +287,7 @@ def test_a_lock_outlives_the_client_object_that_made_it(url, eventually):
     gc.collect()
 
     with lock as lease:
-        lock._client.watchdog.hurry()  # its turn would come only in seconds
+        lock._client.watchdog.hurry()  # otherwise its turn would come seconds later
         eventually(lambda: any(isinstance(one, lockfast.Renewed) for one in told))
         lease.check()
     lock._client.close()

@@ -27,7 +27,7 @@ class Side:
         return self._client.new_claim(lock, context=threading.current_thread(), queues=True)
 
     def ask(self, claim: Claim) -> Grant | Held:
-        """Ask as a claim that was woken, which no claim's first request can have been."""
+        """Ask as a woken claim would, which is never a claim's first request."""
         self._backend._woken.add(claim.id)
         return self._backend.try_acquire(claim, deadline=self._client.clock.now() + FAR)
 

@@ -215,7 +215,7 @@ def test_an_urgent_call_does_not_stand_in_line_in_threads():
     inside, resume = threading.Event(), threading.Event()
 
     def crowd() -> None:
-        with worker._line:  # as the next caller among them has it
+        with worker._line:  # as the next caller of the crowd would hold it
             inside.set()
             resume.wait()
 

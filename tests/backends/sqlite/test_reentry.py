@@ -137,7 +137,7 @@ def clients(url) -> Iterator[SecondClient]:
 def test_whoever_asks_by_another_client_inside_of_a_transaction_is_told_so_at_once(
     clients, strike, act
 ):
-    """It would wait for itself, and everybody else for both: leases would expire meanwhile."""
+    """The request would wait for itself, and all others for both: leases would expire meanwhile."""
     strike(lambda: clients.ask(lambda: act(clients)))
 
     assert clients.first.lock("door").try_acquire() is None
@@ -187,7 +187,7 @@ def test_a_client_that_a_thread_is_busy_with_is_not_waited_for_inside_of_a_trans
 
 
 def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkeypatch):
-    """It would wait for the client that decides whether this is a new boot, and that one for it."""
+    """The two would wait for each other: the first decides whether this is a new boot."""
     told: list[BaseException] = []
     with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         share = Presence.share
@@ -225,7 +225,7 @@ def test_leases_that_finalizers_release_are_all_free_in_the_end(locks):
     class Job:
         def __init__(self, number: int) -> None:
             self.lease = locks.lock(f"job {number}").acquire(timeout=0)
-            self.me = self  # a cycle, as a bound callback makes one
+            self.me = self  # a cycle, as with a bound callback
 
         def __del__(self) -> None:
             self.lease.release()

@@ -47,7 +47,7 @@ def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, ur
 
     with new.lock("door") as lease:
         eventually(lambda: is_refused(old))
-        # the old one, when it closed the old file, did not remove the new log
+        # When the old client closed the old file, it did not remove the new log.
         with Locks(url) as third:
             assert is_refused(third)
         lease.check()
@@ -56,7 +56,7 @@ def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, ur
 
 
 def test_the_holder_in_a_removed_file_is_told(path, old, new):
-    """As with a server that has forgotten everything: at its next renewal."""
+    """It learns of it at its next renewal, as with a server that has forgotten everything."""
     lease = old.lock("door", ttl=1.0).acquire()
     remove(path)
 

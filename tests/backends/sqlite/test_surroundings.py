@@ -49,7 +49,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
 
 
 def test_a_machine_without_a_thread_to_spare_is_told_and_costs_nothing_later(tmp_path, monkeypatch):
-    """Work queued for a thread that never began would be waited for without end, at close too."""
+    """Work queued for a thread that never began would be awaited for ever, even at close."""
 
     def refuse(_thread):
         raise RuntimeError("can't start new thread")

@@ -59,7 +59,7 @@ def refusal(flavour: Flavour, path: Path) -> str:
 
 
 def test_a_file_with_two_names_is_refused_by_both(flavour: Flavour, path: Path, elsewhere: Path):
-    """Nothing is created beside either: the other name may belong to somebody else."""
+    """Nothing is created beside either: the other name may belong to another application."""
     use(path)
     other = elsewhere / "other.db"
     os.link(path, other)
@@ -79,7 +79,7 @@ def test_a_file_whose_second_name_was_removed_is_used_again(path: Path, elsewher
 
 
 def test_who_holds_when_a_second_name_is_made_keeps_its_lease(path: Path, elsewhere: Path):
-    """A backup may do that. It opened the only path there was, and both paths refuse all others."""
+    """A backup may do that. The holder opened the only path there was; both paths refuse others."""
     with Locks(f"sqlite://{path}") as locks, locks.lock("door") as lease:
         os.link(path, elsewhere / "other.db")
 
@@ -152,7 +152,7 @@ def test_who_comes_by_a_symbolic_link_is_excluded(
 def test_who_holds_by_a_symbolic_link_that_is_changed_comes_over(
     puppet: Callable[..., Puppet], path: Path, elsewhere: Path
 ):
-    """As if the file itself were replaced: the link is the path that everybody names."""
+    """It is as if the file itself were replaced: the link is the path that every client names."""
     link = elsewhere / "link.db"
     link.symlink_to(path)
     with Locks(f"sqlite://{link}") as old:

@@ -30,7 +30,7 @@ class Waiter:
         try:
             with self._lock:
                 self.entered_at = time.monotonic()
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:  # noqa: BLE001 - reported by the test
             self.error = error
 
     def join(self) -> None:

@@ -145,7 +145,8 @@ class Hammer:
         self._chance = random.Random(number)  # noqa: S311 - a run can be repeated
 
     def run(self, url: str, names: list[str], *, enough: Path) -> None:
-        # Patient: a process that is frozen in the middle of a transaction keeps the file locked.
+        # A long timeout: a process that is frozen in the middle of a transaction keeps the file
+        # locked.
         with Locks(url, ttl=self._ttl, request_timeout=20) as locks:
             while not enough.exists():
                 name = self._chance.choice(names)

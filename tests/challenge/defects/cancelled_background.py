@@ -1,7 +1,7 @@
-"""A look-out that is a task, and ends with all others when a program cancels every task.
+"""A watchdog that is a task, and so is cancelled when a program cancels every task.
 
-Bodies that finish their work under their leases then lose them: nobody renews. The mend is a
-look-out that is none (src/lockfast/runtime/tasks.py).
+Bodies that are still finishing their work then lose their leases, because nothing renews them. The
+fix is a watchdog that is not a task (src/lockfast/runtime/tasks.py).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from lockfast_challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
 
 
 def defect() -> AbstractContextManager[None]:
-    """Let it be a task like any other."""
+    """Make the watchdog an ordinary task."""
     return instead(aio, "spawn_taskless", aio.spawn)
 
 
 class CancelsAll(AsyncContender):
-    """Lockfast's lock in a program that cancels all tasks as soon as it holds, as at its end."""
+    """Lockfast's lock in a program that cancels all tasks as soon as it holds, as in a shutdown."""
 
     def acquire(self, name: str, *, timeout: float) -> AsyncHeld:
         held = super().acquire(name, timeout=timeout)

@@ -1,7 +1,7 @@
-"""The background of those who wait at Redis, which ends at the first error and is not missed.
+"""The listener for waiters on Redis ends at the first error, and its end goes unnoticed.
 
-Whoever waits is then rung by nobody: it gets in only if the name is free in the moment it asks. The
-mend is a background that outlives every error, and that is begun anew where it has ended.
+Waiters then receive no wakeups: one gets in only if the name happens to be free when it asks. The
+fix is a listener that survives every error, and that is restarted if it has ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _has_begun(run: InboxRun) -> bool:
 
 @contextmanager
 def defect() -> Iterator[None]:
-    """Let an error end it, and whoever waits believe that it listens."""
+    """Make an error end the listener, while waiters believe that it still listens."""
     with instead(RedisInbox, "_run", _until_an_error), instead(InboxRun, "is_alive", _has_begun):
         yield
 

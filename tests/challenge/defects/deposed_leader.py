@@ -1,7 +1,8 @@
 """A heartbeat of a ZooKeeper session that no quorum confirms.
 
-A leader that was deposed and does not know it answers a `sync`, so its client trusts a session that
-the next leader has ended. The mend is a transaction (docs/decisions/0008-what-proves-a-session.md).
+A deposed leader that has not yet noticed still answers a `sync`, so its client trusts a session
+that the next leader has ended. The fix is a transaction
+(docs/decisions/0008-what-proves-a-session.md).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from lockfast_challenge.clients.lockfast_locks import SyncContender
 
 
 def defect() -> AbstractContextManager[None]:
-    """Let a `sync` be proof enough."""
+    """Accept a `sync` as proof."""
     return instead(requests, "Confirm", requests.Sync)
 
 

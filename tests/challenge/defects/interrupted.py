@@ -1,7 +1,7 @@
-"""An acquire or a release that an interrupt ends between two lines, and that nobody finishes.
+"""An acquire or a release that an interrupt ends halfway, and that is never completed.
 
-The claim holds on, and is renewed for as long as the process lives. The mend is that what was begun
-belongs to an object, and that the client finishes what is dropped unfinished
+The claim stays, and is renewed for as long as the process lives. The fix is that every operation
+belongs to an object from its start, and that the client completes whatever is dropped unfinished
 (docs/decisions/0007-interrupts.md).
 """
 
@@ -23,25 +23,26 @@ from lockfast_challenge.contender import NotGranted
 
 
 def _nothing(_: object) -> None:
-    """Let whoever was interrupted have cleaned up, or nobody."""
+    """Clean up nothing after an interrupt."""
 
 
 @contextmanager
 def defect() -> Iterator[None]:
-    """Let nobody finish what was dropped."""
+    """Leave what was dropped unfinished."""
     with instead(Acquisition, "__del__", _nothing), instead(ReleaseGuard, "__del__", _nothing):
         yield
 
 
 class StillHeld(Exception):
-    """What nobody is inside of any more is held nevertheless."""
+    """A name is still held although no block is active any more."""
 
 
 class KeptLocks(SyncContender):
-    """Before the door some names of its own, by locks that live on as those of a module do.
+    """Before the door, acquires names of its own, with locks that live on like module-level ones.
 
-    A lock that is dropped gives up its lease soon, and who enters a name again takes over what it
-    left there: so a leftover shows where nobody asks again. At the end none may be held.
+    A lock that is dropped gives up its lease soon, and re-entering a name takes over what was left
+    there. So a leftover shows only at a name that is not acquired again. At the end, none of these
+    names may be held.
     """
 
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
@@ -54,7 +55,7 @@ class KeptLocks(SyncContender):
             self._kept.append(self._locks.lock(f"{self._prefix}: {len(self._kept)}"))
             with self._kept[-1]:
                 pass
-        # Dropped on the way, by an interrupt, it leaves its block.
+        # A generator, so that an interrupt that drops it also leaves its block.
         block = _block(self._locks.lock(name, timeout=timeout))
         try:
             return InBlock(next(block), block)
@@ -71,9 +72,9 @@ class KeptLocks(SyncContender):
 
 
 NAMES = 20
-"""So many in each turn: most of the time of a client is then spent where an interrupt may harm."""
+"""Names per turn, so that a client spends most of its time where an interrupt may do harm."""
 SOON = 5.0
-"""What is finished in the background takes far less, also on a busy machine."""
+"""Far more than cleaning up in the background takes, even on a busy machine."""
 
 
 def _block(door: Lock) -> Iterator[Lease]:

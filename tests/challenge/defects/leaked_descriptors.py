@@ -1,7 +1,7 @@
-"""A doorbell for each claim, which stays when the claim is let in at once.
+"""A doorbell for each claim, which stays open when the claim is granted at once.
 
-So each acquire of something shared cost a descriptor, for as long as the client lived. The mend is
-one doorbell for all claims of a client, which is taken down for each of them.
+So each acquire of a shared lock leaked a descriptor for the lifetime of the client. The fix is one
+doorbell for all claims of a client, from which each claim is removed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lockfast_challenge.clients.lockfast_locks import SyncContender
 
 @contextmanager
 def defect() -> Iterator[None]:
-    """Let each claim have a socket until its client is closed."""
+    """Open a socket for each claim, and keep it until its client is closed."""
     hang, close = Doorbell.hang, Doorbell.close
     hung: dict[Doorbell, list[Socket]] = {}
 

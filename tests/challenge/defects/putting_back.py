@@ -1,8 +1,8 @@
-"""How a mended defect is put back: another piece of code stands where the mend stands.
+"""How to reintroduce a defect: replace the code that fixes it.
 
-Not as a patch of lines: those no longer apply whenever a neighbouring line changes, and a client of
-a challenge is a process of its own, which would need a tree of its own. What is named here
-is the mend itself. If that has moved, the defect says so instead of being none.
+A patch of lines would no longer apply whenever a neighbouring line changes, and each client of a
+challenge is a separate process, which would need its own source tree. Here, only the fix itself is
+named. If it has moved, the defect fails with an error instead of having no effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 
 class MendHasMoved(AssertionError):
-    """The defect cannot be put back, so nothing is shown by what finds nothing."""
+    """The defect cannot be put back, so a run that finds nothing proves nothing."""
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def instead(owner: Any, name: str, by: object) -> Iterator[None]:
 
 
 class Defective:
-    """Puts a defect into the process of whoever makes a contender; whose, the next class says."""
+    """Puts a defect into the process that creates the contender; the next base class defines it."""
 
     defect: ClassVar[Callable[[], AbstractContextManager[None]]]
 

@@ -1,7 +1,7 @@
-"""Renewals that stand behind the questions of a crowd, on the one worker of a SQLite client.
+"""Renewals that queue behind the requests of a crowd, on the single worker of a SQLite client.
 
-So every lease of the client ran out while many waited by it. The mend is that renewals and releases
-go first (src/lockfast/runtime/worker.py).
+So every lease of the client expired while many tasks were waiting. The fix is that renewals and
+releases go first (src/lockfast/runtime/worker.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lockfast.runtime.worker import TaskWorker, ThreadWorker
 from lockfast_challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
 
 CROWD = 1000
-"""So many come and go: to answer all of them once takes longer than half a second, the ttl."""
+"""Size of the crowd: serving all of them once takes longer than the ttl of half a second."""
 HURRY = 0.05
-"""So many seconds each of them waits."""
+"""Timeout of each acquire of the crowd, in seconds."""
 
 
 @contextmanager
 def defect() -> Iterator[None]:
-    """Let nobody go first."""
+    """Give priority to nothing."""
     with (
         instead(TaskWorker, "run_first", TaskWorker.run),
         instead(ThreadWorker, "run_first", ThreadWorker.run),
@@ -33,7 +33,7 @@ def defect() -> Iterator[None]:
 
 
 class Crowded(AsyncContender):
-    """Lockfast's lock in a client by which a crowd asks for another name, while it holds."""
+    """Lockfast's lock in a client that a crowd uses for another name while the lock is held."""
 
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
         super().__init__(url, ttl=ttl, clock_ahead=clock_ahead)
@@ -45,7 +45,7 @@ class Crowded(AsyncContender):
         return Beside(self, held)
 
     def send_away(self) -> None:
-        """Return when nobody of the crowd is left: what comes next is not on trial."""
+        """Return when the crowd is gone: it must not affect what comes next."""
         self.on_loop(self._send_away())
 
     async def _let_come(self, name: str) -> None:
@@ -66,7 +66,7 @@ class Crowded(AsyncContender):
 
 
 class Beside:
-    """What was acquired, and the crowd that goes when it is given back."""
+    """A hold, and the crowd that leaves when it is released."""
 
     def __init__(self, crowded: Crowded, held: AsyncHeld) -> None:
         self._crowded = crowded

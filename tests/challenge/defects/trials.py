@@ -1,4 +1,4 @@
-"""For each mended defect the run that finds it, and the same run without it."""
+"""For each fixed defect, a run that finds it, and the same run with the fix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lockfast_challenge.runs.run import LOCKFAST, run
 
 @dataclass(frozen=True)
 class Trial:
-    """A run of at most so many seconds, and by which kind of finding the defect is told."""
+    """A run of at most this many seconds, and the kind of finding that reveals the defect."""
 
     store: str
     tells: Kind
@@ -22,7 +22,7 @@ class Trial:
     workload: str = "lock"
     ttl: float = 1.0
     mended: str = LOCKFAST
-    """The contender that differs from the one with the defect by nothing else."""
+    """The contender that differs from the defective one only by the fix."""
 
 
 TRIALS = {
@@ -71,7 +71,7 @@ def play(
     is_mended: bool = False,
     seconds: float | None = None,
 ) -> Outcome:
-    """Return what a run came to, with the defect or without; what is found ends it."""
+    """Return the outcome of a run, with the defect or the fix; the first finding ends it."""
     trial = TRIALS[name]
     setting = Setting(
         trial.store,

@@ -1,4 +1,4 @@
-"""The pages of the stores, as one reads them."""
+"""The documentation pages of the stores, as a reader sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGES = Path(__file__).parents[3] / "docs" / "backends"
 
 @pytest.fixture
 def page_of() -> Callable[[str], str]:
-    """Return the words of a store's page, without what sets them."""
+    """Return the text of a store's page, without its markup."""
 
     def read(store: str) -> str:
         page = {"sentinel": "redis", "cluster": "redis", "mariadb": "mysql"}.get(store, store)

@@ -1,4 +1,4 @@
-"""What every deployment of our own has to do: serve, be struck, and serve again."""
+"""What every deployment that we start must do: serve, suffer faults, and serve again."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from lockfast_challenge.servers.redis import RedisServer, ShiftedRedis
 from lockfast_challenge.servers.server import Server
 
 TTL = 2.0
-"""Short: redlock's nodes do not count for so long. No lease's end is on trial."""
+"""Short, because new redlock nodes do not count for this long; expiry is not under test."""
 
 ANY = Draw(length=0.0, strength=0.1, anybody=1)
-"""Of those that choose a follower, or a clock that is put back."""
+"""Makes a fault choose a follower, or set a clock back."""
 
 OTHER = Draw(length=0.0, strength=0.9, anybody=0)
-"""Of those that choose the leader, or a clock that is put ahead."""
+"""Makes a fault choose the leader, or set a clock ahead."""
 
 PATIENT = 30.0
-"""How long a request may take, where that is not on trial."""
+"""Request timeout where it is not under test, in seconds."""
 
 
 class Struck:
-    """Of one store; the kinds of fault that it has, and those that cannot be made."""
+    """The tests of one store; `kinds` are its faults, `not_made` those that cannot be made."""
 
     store: ClassVar[str]
     kinds: ClassVar[frozenset[str]]
@@ -63,7 +63,7 @@ class Struck:
 
     @pytest.mark.parametrize("draw", [ANY, OTHER], ids=["one", "other"])
     def test_what_is_to_be_struck_is_struck(self, deployment, draw):
-        """A follower or the leader, ahead or back; those that have an effect of their own apart."""
+        """A follower or the leader, back or ahead; some faults have tests of their own."""
         for fault in deployment.faults():
             shows = EFFECTS.get(fault.kind)
             if shows is not None and not fault.lacks:
@@ -75,7 +75,7 @@ class Struck:
                 assert not shows(servers_of(deployment)), fault.kind
 
     def test_a_client_is_served_again_after_each_fault(self, deployment):
-        """The same that was there before, and one that comes afterwards."""
+        """Both a client from before the fault and one that connects afterwards."""
         with Locks(deployment.url_for(2), ttl=TTL, request_timeout=PATIENT) as old:
             is_served(old)
             for fault in deployment.faults():
@@ -88,7 +88,7 @@ class Struck:
 
 
 def servers_of(deployment: Deployment) -> list[Server]:
-    """Return all that is struck."""
+    """Return all servers that faults may strike."""
     if isinstance(deployment, SingleServerDeployment):
         return [deployment.server]
     if isinstance(deployment, EnsembleDeployment):
@@ -111,7 +111,7 @@ def one_clock_is_wrong(servers: Sequence[Server]) -> bool:
 
 
 def ahead(server: RedisServer) -> float:
-    """Return how far its clock is ahead of ours, as it says."""
+    """Return how far its clock is ahead of ours."""
     with server.client() as client:
         seconds, micros = client.time()
     return seconds + micros / 1e6 - time.time()
@@ -124,11 +124,11 @@ EFFECTS = {
     "node-killed": one_is_gone,
     "server-emptied": one_is_gone,
 }
-"""What can be seen of the servers while it lasts; the others are shown where they belong."""
+"""How to see on the servers that a fault is active; other faults are tested elsewhere."""
 
 
 def strike(fault: Fault) -> None:
-    """Let it strike, and end."""
+    """Begin a fault, and end it."""
     try:
         assert fault.begin(ANY, None)
     finally:
@@ -136,7 +136,7 @@ def strike(fault: Fault) -> None:
 
 
 def is_served(locks: Locks) -> None:
-    """Return once a lock was had: clients may have to find their way first."""
+    """Return once the client could acquire a lock: it may have to reconnect first."""
     lock = locks.lock("door")
 
     def is_had() -> bool:

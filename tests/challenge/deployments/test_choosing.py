@@ -1,4 +1,4 @@
-"""A store that cannot be started is refused in a sentence."""
+"""A store that cannot be started is refused with one clear sentence."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ catalog.own_servers(store, ttl=2.0)
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_challenge_needs_no_driver_but_its_own(store):
-    """Whoever installs the extra of one store should not be asked for those of the others."""
+    """With the extra for one store installed, the drivers of the others must not be required."""
     others = set().union(*DRIVERS.values()) - DRIVERS.get(store, set())
 
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Servers of our own, of each store: each fault begins and ends, and clients go on."""
+"""Servers that we start, of each store: each fault begins and ends, and clients recover."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEMBERS = frozenset({"leader-cut", "leader-cut-silently", "node-paused", "node-k
 
 
 class Jumping(Struck):
-    """Where the servers themselves say what time it is."""
+    """Stores where a jump of the clock shows in the server's own time."""
 
     @pytest.mark.parametrize("draw", [ANY, OTHER], ids=["back", "ahead"])
     def test_a_clock_jumps_by_more_than_a_ttl_and_is_put_right(self, deployment, draw):
@@ -73,7 +73,7 @@ class TestRedlock(Jumping):
 
 
 class Forgetting(Struck):
-    """A failover loses what was acknowledged last, or it would show nothing."""
+    """A failover must lose the latest acknowledged write, or it would show nothing."""
 
     def test_a_failover_forgets_a_lock_that_is_held(self, deployment, monkeypatch):
         leases = []
@@ -151,7 +151,7 @@ def test_every_store_is_tried():
 
 @pytest.mark.parametrize("store", STORES)
 def test_what_it_forgives_stands_on_its_page(store, page_of):
-    """Word for word: nothing is called documented that is not."""
+    """Word for word: a fault counts as documented only if the page says so."""
     one = own_servers(store, ttl=TTL)
     kinds = {fault.kind for fault in one.faults()}
     documented = {kind: one.forgives(kind) for kind in kinds if one.forgives(kind)}

@@ -1,4 +1,4 @@
-"""What is dear to make is made once for all processes of a run, and whole."""
+"""What is expensive to create is created once for all processes of a run, and is complete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_of_those_who_ask_at_once_one_makes_it_and_all_have_it(shared):
             (directory / str(number)).touch()
 
     def ask(_: int) -> int:
-        # A file that is opened anew is locked from its like, in one process as in several.
+        # Each call opens the lock file anew, so threads exclude each other just as processes do.
         return len(list(made_once("data", make).iterdir()))
 
     with ThreadPoolExecutor(8) as pool:
@@ -78,7 +78,7 @@ def test_servers_share_the_data_that_one_class_builds_for_them(shared):
             data.mkdir()
 
     class Heir(One):
-        """Built by what it inherits."""
+        """Shares the data, because it inherits `build`."""
 
     class Other(One):
         @classmethod

@@ -1,4 +1,4 @@
-"""Which server runs where MySQL, or MariaDB, was asked for."""
+"""Which server runs if MySQL or MariaDB is requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockfast_challenge.servers.server import CannotStart
 
 @pytest.fixture
 def on_the_path(tmp_path, monkeypatch) -> Path:
-    """Give a directory that is all of the PATH, where nothing was downloaded."""
+    """Return an empty directory that is the whole PATH; nothing was downloaded either."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(mysql, "downloaded", lambda _: None)
     return tmp_path
@@ -35,7 +35,7 @@ def test_a_mysqld_on_the_path_will_do(on_the_path):
 
 @pytest.mark.parametrize("is_mariadb", [True, False])
 def test_mariadb_under_the_name_of_mysql_is_not_taken_for_it(on_the_path, is_mariadb):
-    """Debian's MariaDB brings a link of that name."""
+    """Debian's MariaDB includes a link named `mysqld`."""
     if is_mariadb:
         program(on_the_path / "mariadbd")
         (on_the_path / "mysqld").symlink_to("mariadbd")

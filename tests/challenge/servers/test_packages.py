@@ -1,4 +1,4 @@
-"""A server that this machine does not have: the sentence says which package brings it."""
+"""For a server that is not installed, the error names the package that contains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy that stands between clients and servers does to them what a test asks for."""
+"""The proxy between clients and servers does to their messages what a test asks for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockfast_challenge.servers.proxy import Message, Proxy
 
 
 async def lines(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
-    """Where a request of this protocol ends: at the end of its line, which its answer repeats."""
+    """Yield the requests of this protocol: one per line, which the reply repeats."""
     while line := await stream.readline():
         yield Message(line, number=line)
 
@@ -33,7 +33,7 @@ def proxy(server) -> Iterator[Proxy]:
 
 
 class Client:
-    """A connection that stays."""
+    """A connection that stays open."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=20)
@@ -43,7 +43,7 @@ class Client:
         self._socket.sendall(b"".join(word + b"\n" for word in words))
 
     def hear(self, *, within: float = 20.0) -> bytes | None:
-        """Return the next answer, or what there is of it at the end; None if there is nothing."""
+        """Return the next reply, or the rest when the connection ends; None if there is none."""
         self._socket.settimeout(within)
         while b"\n" not in self._heard:
             try:
@@ -91,7 +91,7 @@ def test_a_lost_reply_is_silence_on_its_connection_alone(proxy, client):
 
 
 def test_the_nth_such_request_may_be_meant(proxy, client):
-    """The first two are let by: what came before is not on trial."""
+    """The first two are let through: only the third is affected."""
     lost = proxy.cut_reply_to(b"again", nth=3)
 
     client.say(b"again 1", b"again 2")
@@ -104,7 +104,7 @@ def test_the_nth_such_request_may_be_meant(proxy, client):
 
 
 def test_a_cut_reply_ends_the_connection_after_so_many_bytes(proxy, client):
-    """Answers to what was asked before it are delivered whole."""
+    """Replies to earlier requests are delivered whole."""
     proxy.cut_reply_to(b"second", after=3)
 
     client.say(b"first", b"second")
@@ -205,7 +205,7 @@ def test_of_a_way_that_is_cut_the_clients_may_be_told(proxy, client):
 
 
 class TestAllConnections:
-    """What was asked before is struck too: its answer is still to come."""
+    """Requests sent before the fault are affected too: their replies are still to come."""
 
     @pytest.fixture
     def proxied(self):

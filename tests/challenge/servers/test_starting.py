@@ -1,4 +1,4 @@
-"""How servers are started: what a new store's server has by itself."""
+"""How servers are started: what a new server class gets without code of its own."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_one_that_wants_another_end_than_a_kill_gets_it_also_when_it_is_frozen(t
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_it_dies_with_the_run_that_started_it_and_so_do_children_that_stand_still(number):
-    """However the run ended; and its directories are gone."""
+    """However the run ended; its directories are removed too."""
     script = """
 import socket, time
 from servers.echo import EchoServer

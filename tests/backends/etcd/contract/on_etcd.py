@@ -19,7 +19,7 @@ class OnEtcd:
     capabilities = EtcdBackend.capabilities
     ttl = 1.0  # Leases last whole seconds.
     late = 0.6  # The server checks for expired leases twice a second.
-    slack = 2.5  # A name whose holder failed is free one ttl after a client noticed it.
+    slack = 2.5  # A name is free one ttl after a client noticed that its holder failed.
 
     def set_up(self) -> None:
         server, namespace = type(self).servers(), os.urandom(8).hex()

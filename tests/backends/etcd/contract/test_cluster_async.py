@@ -8,7 +8,7 @@ from servers.etcd import whole_cluster
 
 from lockfast.testing import AsyncBackendContract
 
-pytestmark = pytest.mark.soak  # `make test` has the other flavour of this deployment
+pytestmark = pytest.mark.soak  # `make test` runs the other flavour of this deployment
 
 
 class TestContract(AsyncOnEtcd, AsyncBackendContract):

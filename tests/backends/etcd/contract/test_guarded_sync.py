@@ -8,7 +8,7 @@ from servers.etcd import shared_guarded_server
 
 from lockfast.testing import BackendContract
 
-pytestmark = pytest.mark.soak  # `make test` has the other flavour of this deployment
+pytestmark = pytest.mark.soak  # `make test` runs the other flavour of this deployment
 
 
 class TestContract(SyncOnEtcd, BackendContract):

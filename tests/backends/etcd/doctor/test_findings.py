@@ -116,7 +116,7 @@ def test_a_member_that_is_down(finding):
 
 
 def test_an_address_behind_which_the_members_change(finding, monkeypatch):
-    """Behind a load balancer, one member cannot confirm what another one proves."""
+    """Behind a load balancer, one member cannot confirm what another has proven."""
     members = count(1)
 
     def by_another(_: Any, request: Any, data: bytes) -> Any:

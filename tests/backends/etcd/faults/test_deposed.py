@@ -1,7 +1,7 @@
 """A leader that is deposed without knowing it, or that comes back after it was frozen.
 
 Such a leader renews leases that its successor ends, and revokes leases that its successor has
-renewed. In each trial, clients that lack a defence run beside clients as they are. Each defence has
+renewed. In each trial, clients that lack a defence run beside unmodified clients. Each defence has
 a trial that must detect the clients without it; otherwise it would prove nothing. Every run
 includes one trial of each kind; `LOCKFAST_TRIALS=20` in the environment runs more of them.
 """
@@ -38,16 +38,16 @@ LEASES = 10
 """Number of other leases renewed in each flavour: a single lease is rarely hit by a revocation."""
 
 RETURNED = 7.5
-"""Seconds after it resumes in which a leader revokes all leases that it will. In most trials these
-are all but the first ones that it requested; it waits 6 s for consensus on those before it goes
-on."""
+"""Seconds after it resumes by which a leader has revoked every lease that it will revoke. In most
+trials these are all but the first ones that it requested; it waits 6 s for consensus on those
+before it goes on."""
 
 FREE = 60.0
 """Time until the next client holds, in seconds: an election, two ttls, and slack for a busy
 machine."""
 
 REPEATS = 12
-"""Most runs of a trial until it has detected every client that lacks a defence. One or two are
+"""Maximum runs of a trial until it has detected every client that lacks a defence. One or two are
 enough on a quiet machine; on a busy one, such clients stop in time by chance."""
 
 
@@ -150,7 +150,7 @@ def _until_found(trial: Callable[[], set[str]], cluster: PartitionableCluster, *
 def test_a_leader_that_is_cut_off_keeps_no_holder_in_the_dark(
     flavours, cuttable, crowd, silently, trial
 ):
-    """The leader knows the session for ever, but the holder has stopped when the next one holds.
+    """The old leader never sees the session end, but the holder stops before the next one holds.
 
     An answered keep-alive would suffice here: the leader gives up in time. It also reports soon
     that it leads nobody, and clients leave it; in many of the trials this saves the clients that

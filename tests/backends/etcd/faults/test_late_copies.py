@@ -142,7 +142,7 @@ def _only_once(scene: Scene, sender: Any) -> Callable[..., Any]:
 
 
 def test_a_holder_whose_key_was_deleted_and_made_again_has_lost(scene, server):
-    """A key of that name proves nothing: it has another creation revision."""
+    """A new key of the same name proves nothing: its creation revision differs."""
     scene.hold(server.url, ttl=LONG, request_timeout=PATIENCE)
     scene.lease.renew()
 

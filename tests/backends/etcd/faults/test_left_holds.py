@@ -48,7 +48,7 @@ def _close(flavour, locks: Any) -> None:
 
 
 def test_a_hold_that_is_left_goes_although_nobody_waits_for_it(flavour, own_server, puppet, name):
-    """Programs that try once and exit, such as cron jobs, would find the name closed for ever."""
+    """Otherwise programs that try once and exit, such as cron jobs, would never find it free."""
     holder = puppet(flavour.name, own_server.url, ttl=TTL)
     holder.ask("acquire", name)
     holder.kill()

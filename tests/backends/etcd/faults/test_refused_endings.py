@@ -51,7 +51,7 @@ def _locks(scene: Scene, server: EtcdServer, user: str, **options: Any) -> Any:
 
 
 def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_the_right_is_back(scene, rights):
-    """It would be admitted one day, for nobody, and keep all others out."""
+    """Otherwise it would be admitted one day with no one to use it, and keep all others out."""
     held = _locks(scene, rights, "root").lock(scene.name).acquire(timeout=PATIENCE)
     given_up = threading.Event()
     locks = _locks(scene, rights, "app")

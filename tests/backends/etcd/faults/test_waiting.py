@@ -47,7 +47,7 @@ def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
 
     assert tokens == sorted(tokens)
     assert len(tokens) == WAITERS
-    # Nobody watches a hold being put and deleted; a few events come from renewals.
+    # No client watches a hold being put and deleted; a few events come from renewals.
     assert events <= WAITERS + 20
 
 

@@ -37,7 +37,7 @@ class LockedRows:
 
     def lock(self, name: str) -> None:
         with self._connection.cursor() as cursor:
-            # Of two that wait for each other, the server ends the one that has written less.
+            # In a deadlock, the server ends the session that has written less.
             cursor.execute("CREATE TEMPORARY TABLE IF NOT EXISTS heavy (n int) ENGINE=InnoDB")
             cursor.executemany("INSERT INTO heavy VALUES (%s)", [(n,) for n in range(50)])
             row = "SELECT 1 FROM lockfast_door WHERE `key` = %s FOR UPDATE"

@@ -81,7 +81,7 @@ def test_the_sessions_of_an_engine_come_back_as_they_were(flavour, lend, ask, na
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_cursors_and_patience_of_the_applications_own_do_not_matter(flavour, lend, name):
-    """They are left as they are."""
+    """The application's settings of the connection are left as they are."""
     connection = lend("connection", cursorclass=DictCursor, read_timeout=17).client
     locks = flavour.adopted(connection, **PATIENT)
 
@@ -122,7 +122,7 @@ def test_a_connection_that_counts_the_rows_it_found_takes_nobodys_lock(flavour, 
     """As SQLAlchemy's do: to them a row that was matched but not changed counts as changed."""
     locks = flavour.adopted(lend("connection", client_flag=CLIENT.FOUND_ROWS).client, **PATIENT)
 
-    for _ in range(2):  # the name is new to it, then known
+    for _ in range(2):  # first as a name that the client has not used yet, then as one that it has
         assert locks.lock(held.name).try_acquire() is None
     held.release()
 

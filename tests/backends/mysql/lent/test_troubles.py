@@ -1,4 +1,4 @@
-"""An application's connections may be used up, dead, of another loop: an error, and no leak."""
+"""An application's connections may be exhausted, dead or of another loop: an error, and no leak."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_one_connection_is_dead(flavour, lend, server, name):
 
 @pytest.mark.parametrize("flavour", ["async"], indirect=True)
 def test_a_cancelled_acquire_costs_no_connection(flavour, lend, server, held):
-    """However far it came: what is under way is answered, and then the connection goes back."""
+    """However far it got, the pending reply is read, and then the connection goes back."""
     lending = lend("engine", **ONE)
     locks = flavour.adopted(lending.client, **PATIENT)
     before = number(lending, flavour)

@@ -27,6 +27,6 @@ class TestAsync(AsyncContractOnPostgresql):
     url = pooler_url
 
 
-@pytest.mark.soak  # `make test` has the other flavour of this deployment
+@pytest.mark.soak  # `make test` runs the other flavour of this deployment
 class TestSync(ContractOnPostgresql):
     url = pooler_url

@@ -147,7 +147,7 @@ def many_transactions(server: PostgresqlServer) -> None:
 
 
 def test_a_transaction_that_looks_at_what_was_long_ago(finding, server, user) -> None:
-    """Every user may see that it exists, whoever owns it."""
+    """Every user may see that such a transaction exists, whoever owns it."""
     with server.connect(application_name="pg_dump") as other:
         pid = other.info.backend_pid
         other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -183,7 +183,7 @@ def test_one_in_another_database_does_no_harm(finding, server) -> None:
 
 
 def test_a_replication_slot_that_nobody_reads() -> None:
-    """It may be forgotten as well. None is that old here, so its facts are written by hand."""
+    """A slot may also be forgotten. None is that old here, so its facts are written by hand."""
     facts = replace(WELL, snapshot=aio.Snapshot("replication slot old", 3_000_000, None))
 
     [found] = [one for one in findings(facts) if one.subject == "old snapshot"]

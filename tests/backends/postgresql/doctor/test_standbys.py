@@ -65,7 +65,7 @@ def test_commits_that_wait_for_a_standby(finding, primary, standby, waited_for) 
 
 
 def test_a_user_whose_commits_do_not_wait(finding, primary, standby, user, waited_for) -> None:
-    """Nor may this user see which of them are waited for."""
+    """Nor may this user see which standbys are synchronous."""
     primary.run(f"ALTER ROLE {user} SET synchronous_commit = local")
     waited_for("*")
     eventually(lambda: sync_state(primary) == "sync")

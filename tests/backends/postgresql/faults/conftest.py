@@ -32,7 +32,7 @@ class LockedRows:
     def lock(self, name: str) -> None:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
             self._connection.execute("BEGIN")
-            # So the session that waits for it is the one that detects the deadlock.
+            # A high timeout here, so that the session waiting for this row detects the deadlock.
             self._connection.execute("SET LOCAL deadlock_timeout = '60s'")
         row = "SELECT FROM lockfast_door WHERE key = %s FOR UPDATE"
         self._connection.execute(row, (f"lockfast\0{name}".encode(),))

@@ -12,7 +12,7 @@ from lockfast.backends.postgresql.statements import PostgresqlStatements
 
 @pytest.fixture(scope="session")
 def said() -> Said:
-    """Statement names, which are sent whether or not the statement was prepared before."""
+    """Statement names, which are sent whether or not the statement is already prepared."""
     found = PostgresqlStatements(PostgresqlTables(), namespace="lockfast")
     return Said(*(name_of(one) for one in (found._take, found._take_new, found._release)))
 

@@ -19,7 +19,7 @@ class TestEndedSessions(EndedSessions):
 
 
 def test_a_listening_connection_that_is_lost_is_opened_again(server, door):
-    """Only that one, and a release comes before it is back: then the waiter asks again."""
+    """Only that connection is lost; a release comes before it is back, so the waiter asks again."""
     lease = door.elsewhere().acquire()
     waiter = door.wait_behind()
     door.until([lease.token], 1)

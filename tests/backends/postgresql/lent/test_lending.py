@@ -42,7 +42,7 @@ def test_a_password_is_not_told(flavour, server):
 
 
 def test_a_connection_comes_back_as_it_was(flavour, lend, ask, name):
-    """Its session, its transaction, its modes: we leave nothing on it."""
+    """We leave its session, its transaction and its modes as they were."""
     lending = lend("connection")
     connection = lending.client
     ask(connection, "SET application_name = 'shop'")

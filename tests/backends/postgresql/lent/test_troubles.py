@@ -1,4 +1,4 @@
-"""An application's connections may be used up, dead, of another loop: an error, and no leak."""
+"""An application's connections may be exhausted, dead or of another loop: an error, and no leak."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL = {
 
 @pytest.mark.parametrize("kind", FULL)
 def test_a_pool_that_is_used_up_is_waited_for_as_long_as_we_would(flavour, lend, name, kind):
-    """Not as long as the pool would wait; then nothing was done, and nothing is taken later."""
+    """It waits for our timeout, not the pool's; nothing was done, and nothing is taken later."""
     lending = lend(kind, **FULL[kind])
     taken = flavour.call(getattr(lending.client, "getconn" if kind == "pool" else "connect"))
     locks = flavour.adopted(lending.client, request_timeout=0.3)
@@ -40,7 +40,7 @@ def test_a_pool_that_is_used_up_is_waited_for_as_long_as_we_would(flavour, lend,
 
 @pytest.mark.parametrize("kind", FULL)
 def test_dead_connections_are_passed_over(flavour, lend, server, name, kind):
-    """The server was restarted, or somebody has ended the sessions."""
+    """The server was restarted, or the sessions were terminated."""
     lending = lend(kind)
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock(name).acquire().release()
@@ -97,7 +97,7 @@ def test_a_pool_that_is_not_open_is_told(flavour, server, name):
 
 @pytest.mark.parametrize("flavour", ["async"], indirect=True)
 def test_a_cancelled_acquire_costs_no_connection(lend, flavour, held):
-    """However far it came: what is under way is answered, and then the connection goes back."""
+    """However far it got, the pending reply is read, and then the connection goes back."""
     lending = lend("pool", min_size=2, max_size=2)
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock("warm").acquire().release()
@@ -123,7 +123,7 @@ def sessions(lending, flavour) -> set[int]:
 
 @pytest.mark.timeout(180)  # About 120 interrupts, each waited for.
 def test_an_interrupt_anywhere_loses_no_connection(monkeypatch):
-    """There are many places between taking and giving back; closing has none to wait for."""
+    """There are many places between taking and giving back; closing has no connection to await."""
     monkeypatch.setattr("lockfast.backends.sql._sync.borrowed.CLOSE_WITHIN_SECONDS", 3600.0)
     with LentPool(shared_server().url(), max_size=2) as pool:
         locks = Locks.from_client(pool, **PATIENT)
@@ -159,7 +159,7 @@ def test_a_pool_of_another_loop_is_refused_or_serves():
 
 @pytest.mark.parametrize("kind", ["pool", "engine", "connection"])
 def test_a_forked_child_leaves_what_is_the_parents(lent_puppet, server, name, kind):
-    """It gets an error that says to make its own; the parent goes on as before."""
+    """The child gets an error that says to open its own; the parent goes on as before."""
     parent = lent_puppet(kind, server.url())
     parent.ask("acquire", name)
 

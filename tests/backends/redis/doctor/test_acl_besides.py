@@ -79,7 +79,7 @@ def test_what_is_missing_on_a_cluster_is_named(flavour, clerk, cluster, command)
 
 
 def _said(locks) -> str:
-    """Return the doctor's message on permissions; without the slot map it cannot begin."""
+    """Return the doctor's message on permissions; without the slot map the doctor cannot begin."""
     try:
         [found] = [one for one in locks.diagnose() if one.subject == "permissions"]
     except ConfigurationError as error:

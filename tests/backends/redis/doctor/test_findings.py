@@ -135,7 +135,7 @@ def test_a_replica_that_is_missing(finding, admin):
 
 
 def test_a_replica_that_lags(flavour, server, admin, replica, eventually):
-    """Frozen until it has been silent for longer than the master tolerates."""
+    """The replica is frozen until it has been silent for longer than the master tolerates."""
     admin.config_set("min-replicas-max-lag", 1)
     replica.pause()
     eventually(lambda: admin.info("replication")["slave0"]["lag"] > 1)

@@ -96,7 +96,7 @@ def test_nothing_else_may_be_done_with_it(server, user, command):
 
 
 def test_a_script_reaches_no_keys_but_ours(server, user):
-    """Not even a script that the user loads reaches others."""
+    """Not even a script that the user loads can read other keys."""
     user(*SMALLEST)
     with server.client(username="clerk", password="pw") as client:
         sha = client.script_load("return redis.call('HGET', 'other', 'field')")
@@ -134,7 +134,7 @@ def test_a_user_who_may_do_everything_is_told_so(finding):
 
 
 def test_settings_that_may_not_be_read_are_a_note(finding, user):
-    """As with managed services: INFO, but no CONFIG."""
+    """Managed services allow INFO, but not CONFIG."""
     url = user(*SMALLEST, "+info")
 
     assert finding("settings", url).level == "note"

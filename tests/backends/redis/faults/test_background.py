@@ -76,7 +76,7 @@ def test_waiters_outlive_a_provider_of_passwords_that_fails_for_a_moment(
 
 
 def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually, monkeypatch):
-    """The listener needs more of them than a connection; it opens once there are some again."""
+    """The listener needs more descriptors than a connection; it opens once some are free again."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -98,7 +98,7 @@ def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually
 
 
 def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eventually):
-    """As in a program that cancels every task of its loop and carries on."""
+    """A program may cancel every task of its loop and carry on."""
     flavour = Flavour("async")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -184,7 +184,7 @@ def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
 
 
 def test_waiting_processes_killed_together_cost_one_window(flavour, server, puppet, eventually):
-    """Law 10: not one window each, although each process is a client of its own."""
+    """Law 10: they do not cost one window each, although each process is a client of its own."""
     count = 6
     locks = flavour.locks(server.url)
     lease = locks.lock("door").acquire()

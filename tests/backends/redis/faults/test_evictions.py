@@ -1,4 +1,4 @@
-"""A server that evicts some keys of a name and keeps the others: nobody waits for ever."""
+"""A server that evicts some keys of a name and keeps the others: no waiter waits for ever."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.redis import RedisServer
 
 PATIENCE = 150.0
-"""A timeout that only a waiter that waits for ever exceeds, in seconds."""
+"""A timeout in seconds that only a hanging waiter exceeds."""
 
 EVICTED = [some for number in range(len(DOOR_KEYS) + 1) for some in combinations(DOOR_KEYS, number)]
 
@@ -152,7 +152,7 @@ def test_nobody_waits_for_ever_whichever_keys_are_evicted(flavour, server):
 
 
 def test_those_who_wait_join_again_while_the_name_is_held_if_their_line_is_evicted(flavour, server):
-    """The heartbeat reports that they are in no line; no holder has to leave for that."""
+    """The heartbeat reports that their line is gone, so no holder has to leave first."""
     with _wanted(flavour, server, [(state, ("line",)) for state in STATES]) as places:
         keys = Server(places, server)
         keys.evict()

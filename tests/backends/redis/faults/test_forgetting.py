@@ -54,7 +54,7 @@ def _flush(server: RedisServer) -> None:
 def test_a_server_that_forgets_costs_the_lease_and_no_token(
     flavour, server, guarded, forget, diary
 ):
-    """Two clients may believe they hold until the old one learns; the guard takes nothing stale."""
+    """Two may think they hold until the first learns of its loss; the guard stops stale writes."""
     locks = flavour.locks(server.url, ttl=1.5, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()

@@ -1,4 +1,4 @@
-"""A server that is out of memory and evicts nothing: holders carry on, nobody new comes in."""
+"""A server that is out of memory and evicts nothing: holders carry on, no new claim is admitted."""
 
 from __future__ import annotations
 

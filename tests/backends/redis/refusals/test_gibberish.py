@@ -18,7 +18,7 @@ GIBBERISH = {"HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "no number": b":four\r
 
 
 def well_until(word: bytes, gibberish: bytes) -> Callable[[bytes], bytes]:
-    """Return the answers of such a server: all is well until a request contains this word."""
+    """Return a server's answers: correct until a request contains this word, then gibberish."""
 
     def answer(data: bytes) -> bytes:
         answers = b""
@@ -33,7 +33,7 @@ def well_until(word: bytes, gibberish: bytes) -> Callable[[bytes], bytes]:
 
 @pytest.fixture(params=GIBBERISH)
 def call(request, flavour, talker):
-    """Call a method of the transport to such a server, which PING and SUBSCRIBE confuse."""
+    """Call a method of the transport to a server that answers PING or SUBSCRIBE with gibberish."""
 
     def call(verb: str, *arguments: object) -> object:
         word = b"SUBSCRIBE" if verb == "subscribe" else b"PING"
@@ -57,7 +57,7 @@ def test_it_is_an_error_of_ours_for_one_who_subscribes(call):
 
 
 def test_it_is_an_error_of_ours_in_place_of_each_answer_that_is_missing(call):
-    """Replies that came before it count."""
+    """Replies that came before the gibberish count."""
     first, *others = call("send_all", [ECHO, PING, ECHO])
 
     assert first == b"OK"

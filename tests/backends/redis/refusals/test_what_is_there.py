@@ -51,7 +51,7 @@ def test_a_server_of_another_kind(refusal, talker, greeting, answer):
 
 
 def test_tls_to_a_server_without(refusal):
-    """Such a server waits for the end of a line that never comes."""
+    """A server without TLS waits for the end of a line that never comes."""
     error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}", within=0.5)
 
     assert isinstance(error, BackendUnavailable)
@@ -114,7 +114,7 @@ def test_a_server_that_is_too_old(refusal, talker, answer):
 
 
 def test_a_server_in_protected_mode(refusal, talker):
-    """It says so before any request."""
+    """The server says so before any request."""
     greeting = b"-DENIED Redis is running in protected mode because protected mode is enabled\r\n"
 
     error = refusal(talker(greeting=greeting).url)

@@ -87,7 +87,7 @@ def test_what_a_user_may_not_is_named(refusal, user, change, named):
     ],
 )
 def test_who_may_take_locks_and_not_wait_for_them_is_told_so(flavour, user, change, named):
-    """Found at the first wait."""
+    """The missing permission is found at the first wait."""
     with_rights = flavour.locks(shared_server().url).lock("door")
     lease = with_rights.acquire()
     lock = flavour.locks(user(*SMALLEST, change)).lock("door")

@@ -66,7 +66,7 @@ def test_sentinels_are_spoken_to_with_the_same_tls():
     ],
 )
 def test_a_url_that_cannot_be_meant_is_refused(url, sentence):
-    """When the client is created, before any connection is tried."""
+    """The error is raised when the client is created, before any connection is tried."""
     with pytest.raises(ConfigurationError, match=sentence):
         Locks(url)
 

@@ -62,14 +62,14 @@ def test_a_subscription_leaves_a_node_that_hears_the_others_no_more(
     healthy = next(one for one in divided.masters() if one is not master)
     holders, waiting = drivers(divided.url), []
     leases = [one.acquire(divided.name_on(healthy, one.flavour)) for one in holders]
-    # Clients choose the node they listen at by chance, so start as many as it takes.
+    # Clients listen at a random node, so start as many as it takes.
     for flavour, lease in enumerate(leases):
         before = inboxes([master])
         while not inboxes([master]) - before:
             known = inboxes(divided.servers)
             waiter = drivers(divided.url)[flavour]
             waiting.append((waiter, waiter.begin_acquire(lease.name)))
-            # By name: an inbox that was there may close meanwhile, and open again at another node.
+            # Compare names: an existing inbox may close meanwhile, and open again at another node.
             until(lambda k=known: inboxes(divided.servers) - k, what="an inbox")
 
     go()

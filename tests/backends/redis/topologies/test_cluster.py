@@ -56,7 +56,7 @@ def test_holders_and_waiters_live_through_a_failover(cluster, drivers, namespace
 
 
 def test_a_slot_moves_under_held_and_waiting_locks(cluster, drivers, namespace):
-    """While it is open all requests wait; afterwards everything continues at the other node."""
+    """While the slot is open all requests wait; then everything continues at the other node."""
     slot = slot_of("door")
     other = next(f"o{i}" for i in range(999_999) if slot_of(f"o{i}") == slot)
     source = cluster.owner_of(slot)
@@ -173,7 +173,7 @@ def test_a_frozen_node_delays_nobody_elses_renewals_however_many_they_are(
 
 
 def test_an_inbox_that_is_cut_off_opens_again(cluster, drivers, namespace):
-    """At any node: a message reaches them all."""
+    """It may open at any node, since a message reaches them all."""
 
     def inboxes() -> set[str]:
         pattern = f"{namespace}:inbox:*"

@@ -24,7 +24,7 @@ ELSEWHERE = "127.0.0.2"
 
 @pytest.fixture
 def proxies(cluster):
-    """One in front of each node of the cluster, keyed by the node's own port."""
+    """One proxy in front of each node of the cluster, keyed by the node's own port."""
     with ExitStack() as stack:
         yield {one.port: stack.enter_context(Proxy(one.port)) for one in cluster.servers}
 

@@ -209,7 +209,7 @@ def one_unnamed(cluster, endpoint_type) -> Iterator[Any]:
 def test_one_unnamed_node_costs_its_own_names_and_is_reported(
     cluster, drivers, namespace, one_unnamed
 ):
-    """By each request that needs it, by a survey after the rest, and by the doctor."""
+    """Each request that needs it reports it, and so do a survey, after the rest, and the doctor."""
     [other, *_] = [one for one in cluster.masters() if one is not one_unnamed]
     lost, kept = (cluster.name_on(one, "door") for one in (one_unnamed, other))
 

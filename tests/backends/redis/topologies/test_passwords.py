@@ -75,7 +75,7 @@ def _set_user(server: RedisServer, *rules: str) -> None:
 
 
 def test_the_sentinels_user_may_be_a_small_one(closed, drivers, watcher):
-    """All through a failover: while it lasts, its leader is asked only for the address."""
+    """Even during a failover: meanwhile its leader is asked only for the address."""
     options = watcher(*acl.SENTINEL.split())
     clients = drivers(closed.url, **options)
     closed.until_replicated(2)

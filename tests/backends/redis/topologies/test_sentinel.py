@@ -151,7 +151,7 @@ def test_a_frozen_sentinel_costs_a_moment(sentinels, drivers):
         started = time.monotonic()
         for one in drivers(sentinels.url, request_timeout=20.0):
             one.release(one.acquire("door"))
-        assert time.monotonic() - started < 20.0  # of the 40 that they have together
+        assert time.monotonic() - started < 20.0  # of the 40 s that both clients have together
     finally:
         sentinels.sentinels[0].resume()
 

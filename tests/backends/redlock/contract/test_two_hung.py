@@ -32,7 +32,7 @@ class TestAsync(AsyncContractOnRedlock):
     ttl = EACH_COUNTS
 
 
-@pytest.mark.soak  # `make test` has the other flavour of this deployment
+@pytest.mark.soak  # `make test` runs the other flavour of this deployment
 class TestSync(ContractOnRedlock):
     store = store
     ttl = EACH_COUNTS

@@ -31,7 +31,7 @@ def store() -> Store:
     return Store(url_of(nodes[0], *proxies, *nodes[3:]), known, node_timeout=1.5, ending=ending)
 
 
-@pytest.mark.soak  # `make test` has the other flavour of this deployment
+@pytest.mark.soak  # `make test` runs the other flavour of this deployment
 class TestAsync(AsyncContractOnRedlock):
     store = store
     ttl = EACH_COUNTS

@@ -22,7 +22,7 @@ def url(nodes):
 def test_a_holder_that_slept_past_its_validity_learns_it_before_it_acts(
     flavour, url, puppet, guarded, name
 ):
-    """Even without that, the resource refuses what it writes."""
+    """Even if it did not learn of it, the resource would refuse its writes."""
     sleeper = puppet(flavour.name, url, ttl=TTL, request_timeout=60)
     token = sleeper.ask("acquire", name)
     guarded.write(name, token)

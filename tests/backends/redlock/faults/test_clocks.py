@@ -40,7 +40,7 @@ def test_a_jump_on_one_node_does_no_harm(opened, nodes, name):
 
 
 def acquired_on(nodes, lock):
-    """Acquire again until all of these have it: a grant made after a jump does not end by it."""
+    """Acquire again until all of these have it: a jump does not end grants made after it."""
     leases = []
 
     def is_on_all() -> bool:
@@ -89,7 +89,7 @@ def lose_the_key(node, name):
 @pytest.mark.usefixtures("long_leases")
 @pytest.mark.parametrize("harm", [jump, lose_the_key])
 def test_one_node_is_enough_where_a_bare_majority_has_the_lock(opened, ways, name, harm, granted):
-    """Two nodes were cut off at the acquire: the page says so, and the token grows."""
+    """Two nodes were cut off at the acquire: the documentation says so, and the token grows."""
     for one in ways[3:]:
         one.refuse()
     first = opened(*ways).lock(name, renew=False).acquire()

@@ -41,7 +41,7 @@ def test_a_misfit_client_enrols_no_node_that_was_emptied(opened, nodes, namespac
             is_refused(one, name)
 
     def is_enrolled_again() -> bool:
-        # More than once: the other nodes are enough, and may have been quicker than this one.
+        # Try more than once: the other nodes suffice, and may have been quicker than this one.
         right.lock(name).acquire(timeout=20).release()
         return _terms(nodes[2], namespace) == _terms(nodes[0], namespace)
 
@@ -91,7 +91,7 @@ def test_who_only_looks_writes_nothing(flavour):
 def test_who_looks_at_a_restarted_node_does_not_let_it_pass_for_the_old_one(
     flavour, nodes, namespace, opened, name
 ):
-    """Scripts by which others identify it are not reloaded: they would trust what it has lost."""
+    """The scripts that identify it must not be reloaded: others would trust what it has lost."""
     first = opened()
     first.lock(name).acquire().release()
     (first.close if flavour.name == "sync" else first.aclose)()  # it would reload them

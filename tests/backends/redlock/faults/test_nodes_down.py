@@ -76,7 +76,7 @@ def test_when_a_majority_hangs_it_is_said_within_the_node_timeout(rounds, nodes,
 
 
 def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
-    """Neither a claim that is granted nor one that is refused: the timeout outlasts this test."""
+    """Neither a granted nor a refused claim waits for them: the timeout outlasts this test."""
     first, second = opened(node_timeout=HOUR), opened(node_timeout=HOUR)
     for one in (first, second):
         one.lock("other").acquire(timeout=20).release()
@@ -147,7 +147,7 @@ def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, 
 
 
 def test_a_release_that_is_lost_on_the_way_is_said_again(opened, nodes, ways, name, eventually):
-    """With the client's next request at the latest, whatever it is about."""
+    """It is repeated with the client's next request at the latest, whatever that is about."""
     locks = opened(*ways)
     lease = locks.lock(name).acquire(timeout=20)
     eventually(lambda: left_on(nodes, name) == 5)

@@ -80,7 +80,7 @@ def held(long_leases, opened, ways, name, older_file):
 
 
 def test_nobody_else_is_let_in_by_a_node_that_forgot(opened, held, forget, name):
-    """Neither to a client that was there before, nor to a new one."""
+    """The lock is refused to a client that was there before, and to a new one."""
     old = opened()
     assert old.lock(name).try_acquire() is None
 
@@ -92,7 +92,7 @@ def test_nobody_else_is_let_in_by_a_node_that_forgot(opened, held, forget, name)
 
 
 def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, monkeypatch):
-    """So the previous test can fail."""
+    """It shows that the previous test can fail."""
 
     def at_once(*_: object, **__: object) -> quarantine.Admission:
         return quarantine.Admission(0.0, 0)
@@ -111,7 +111,7 @@ def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, mon
 def test_one_client_that_vouches_for_the_nodes_ends_no_quarantine_for_the_others(
     opened, settled, held, nodes, name
 ):
-    """It is the first at a node restarted from an older file, and it alone says durable."""
+    """It is the first client of a node restarted from an older file, and alone says durable."""
     restart_from_an_older_file(nodes[2])
 
     with pytest.raises(ConfigurationError, match=r"durable=False, and this client says durable=T"):
@@ -124,7 +124,7 @@ def test_one_client_that_vouches_for_the_nodes_ends_no_quarantine_for_the_others
 def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(
     opened, held, forget, name, monkeypatch
 ):
-    """It has stalled since before their first use, and takes them for new and an hour old."""
+    """The client stalled before their first use, and believes that they are new and an hour old."""
     monkeypatch.setattr(quarantine, "age", lambda _nodes: 3600.0)
 
     forget()
@@ -136,7 +136,7 @@ def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(
 def test_who_counts_is_known_before_a_node_is_admitted_that_forgot(
     nodes, namespace, name, monkeypatch
 ):
-    """From the replies of the same round in which that node was found to have forgotten."""
+    """The replies that showed that the node forgot also show which nodes count."""
     clock, known = Clock(), []
     backend = RedlockBackend(
         url=nodes.url,

@@ -131,7 +131,7 @@ def test_a_session_shorter_than_two_ticks(finding):
 
 
 def test_requests_that_pile_up(flavour, ensemble, namespace):
-    """The leader has nobody to agree with, and ever more requests to agree on."""
+    """The leader has no follower to agree with, and ever more requests to agree on."""
     found: list[Finding] = []
     # A leader gives up after a while: on a busy machine perhaps before enough requests pile up, or
     # are reported.
@@ -201,7 +201,7 @@ def test_a_namespace_made_by_hand_for_one_user(namespace, finding):
 
 
 def test_words_that_the_server_does_not_answer(finding, strict):
-    """By default a server answers only `srvr`: what could not be seen is a note, and no error."""
+    """By default a server answers only `srvr`: what could not be seen is a note, not an error."""
     found = finding("four-letter words", strict.url)
 
     assert found.level == "note"

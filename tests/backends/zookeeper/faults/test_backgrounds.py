@@ -132,7 +132,7 @@ def test_who_waits_connects_again_when_files_are_to_be_had(flavour, proxy, door,
 
 
 def test_a_background_that_was_cancelled_is_noticed_and_goes_on(flavour, server, door, diary):
-    """As a program may do at its end, and then go on; a thread cannot be cancelled."""
+    """A program may cancel it at its end and then go on; a thread cannot be cancelled."""
     locks = flavour.locks(server.url, ttl=TTL, on_event=diary)
     lease = locks.lock(door.name).acquire()
     session = getattr(locks, "_inner", locks)._client.backend._reading.session

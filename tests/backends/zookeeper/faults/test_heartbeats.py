@@ -20,7 +20,7 @@ def transactions(server: ZooKeeperServer) -> int:
 
 
 def test_a_holder_costs_three_transactions_per_ttl(scenes, own_server):
-    """However many locks it holds; and clients that watch them are not woken."""
+    """The cost does not grow with the locks it holds, and clients that watch them are not woken."""
     more = []
     for one in scenes:
         one.begin(own_server.url, ttl=TTL, behind=own_server.url)
@@ -34,7 +34,7 @@ def test_a_holder_costs_three_transactions_per_ttl(scenes, own_server):
         after, now = transactions(own_server), scenes[0].flavour.clock.now()
         return 0 < after - before <= len(scenes) * (1 + 3.3 * (now - since) / TTL)
 
-    # If the machine stands still, late keep-alives are followed by early ones: measure again then.
+    # If the machine stalls, late keep-alives are followed by early ones, so measure again.
     assert any(is_within_bounds() for _ in range(MEASUREMENTS))
     assert own_server.figures()["zk_sum_node_changed_watch_count"] == woken
     for lease in [*more, *(one.lease for one in scenes)]:

@@ -163,7 +163,7 @@ def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy
 def test_a_request_to_release_that_is_stuck_goes_by_another_connection(
     flavour, locks, proxy, deletion, door
 ):
-    """It succeeds at the first call or at its repeat, and not only when the connection recovers."""
+    """It succeeds at the first call or at its repeat, not only when the connection recovers."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)

@@ -39,7 +39,7 @@ def locks(flavour, server):
 def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_it_is_allowed(
     flavour, server, locks, door
 ):
-    """It would be admitted one day, for nobody, and keep all others out."""
+    """Otherwise it would be admitted one day with no one to use it, and keep all others out."""
     held = door.elsewhere(ttl=TTL, request_timeout=PATIENCE).acquire(timeout=PATIENCE)
     given_up = threading.Event()
     waiting = flavour.start(locks.lock(door.name).acquire, timeout=TTL, cancel=given_up)
@@ -64,7 +64,7 @@ def test_a_release_that_is_refused_is_done_when_it_is_allowed(server, locks, doo
 
 
 def test_a_min_hold_that_may_not_end_keeps_no_other_from_ending(flavour, server, locks, door):
-    """Each is removed by itself; the refused one goes when it is allowed."""
+    """The hold of each name is removed separately; the refused one goes when it is allowed."""
     other = f"{door.name}-other"
     for name in (door.name, other):
         locks.lock(name, min_hold=1.0).acquire(timeout=PATIENCE).release()

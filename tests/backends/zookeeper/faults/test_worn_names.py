@@ -53,7 +53,7 @@ def _sequences(server: ZooKeeperServer) -> list[int]:
     "sequence", [nodes.SEQUENCE_LATE - 5, 2**31 - 5], ids=["late", "at the end"]
 )
 def test_a_worn_name_is_made_anew_under_those_who_want_it(flavour, server_at, sequence):
-    """It happens during use: one at a time as always, and the tokens go on growing."""
+    """Even while it is in use: still one holder at a time, and the tokens keep growing."""
     server = server_at(sequence)
 
     course = _take_turns(flavour, server.url)

@@ -59,7 +59,7 @@ def test_a_server_of_another_kind(refusal, talker, greeting, answer):
 
 
 def test_members_without_a_quorum(refusal):
-    """The servers are there, but they serve nobody while most of them are missing."""
+    """The servers run, but serve no requests while most of them are missing."""
     ensemble = shared_ensemble().heal()
     for one in ensemble.members[:2]:
         one.kill()
