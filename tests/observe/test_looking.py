@@ -12,7 +12,7 @@ from virtual import virtual, virtual_clock
 from lockfast import AsyncLocks
 from lockfast.backends.memory.store import MemoryStore
 from lockfast.core.door import ADMISSION_WINDOW_SECONDS
-from lockfast.model import Holder, Inspection, Owner
+from lockfast.model import Holder, Inspection, Owner, Waiter
 from lockfast.observe.advice import AdviceKind, advice_on
 from lockfast.observe.figures import Figures
 from lockfast.observe.sampling import StoreSampling
@@ -210,3 +210,19 @@ def test_what_nobody_uses_has_no_figures() -> None:
         await asyncio.sleep(1)
 
     assert watched(work, seconds=2) == ()
+
+
+def test_a_wait_across_a_clock_that_was_set_back_counts_as_none() -> None:
+    """The store reports an age below zero; it must not lower the mean of the other waits."""
+    holder, early, late = (Owner(host="here", pid=pid, label="") for pid in (1, 2, 3))
+    sampling = StoreSampling()
+
+    for at, waiters in (
+        (0.0, (Waiter(early, 1, 1, -3600.0), Waiter(late, 1, 2, 5.0))),
+        (1.0, ()),
+    ):
+        sampling.look([Inspection("x", 1, (Holder(holder, 1, 1, at + 1, 29.0),), waiters)], at=at)
+
+    [figures] = sampling.figures()
+    assert figures.waits.count == 2
+    assert 5.0 <= figures.waits.mean * 2 <= 7.0

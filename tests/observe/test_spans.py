@@ -54,3 +54,8 @@ def test_none_are_like_nothing() -> None:
     assert DurationHistogram(FINE_BUCKETS_SECONDS).spread() == DurationSummary(
         0, 0.0, 0.0, 0.0, 0.0
     )
+
+
+def test_a_negative_span_counts_as_zero() -> None:
+    """A clock that was set back measures one."""
+    assert counted([-3600.0, 6.0]).spread().mean == 3.0

@@ -79,8 +79,10 @@ class DurationHistogram:
         self.longest: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one span."""
+        """Count one span; a negative one, measured while a clock was set back, counts as 0."""
         # Called at every acquire and release, where comparing costs less than calling max().
+        if seconds < 0.0:  # noqa: PLR1730
+            seconds = 0.0
         if seconds > self.longest:  # noqa: PLR1730
             self.longest = seconds
         buckets = self._buckets
@@ -252,7 +254,7 @@ class Tally:
 
     def acquired(self, name: str, waited: float, *, stood_in_line: bool) -> None:
         """Count an acquire that took `waited` seconds."""
-        self.waits.add(max(0.0, waited))  # negative if a clock was set back
+        self.waits.add(waited)
         one = self._names.get(name) or self._room_for(name, is_waited_for=stood_in_line)
         if one is not None:
             one.acquired += 1
@@ -261,7 +263,7 @@ class Tally:
 
     def released(self, name: str, held: float) -> None:
         """Count a hold that its holder ended after `held` seconds."""
-        self.holds.add(max(0.0, held))
+        self.holds.add(held)
         one = self._names.get(name)
         if one is not None:
             one.released += 1

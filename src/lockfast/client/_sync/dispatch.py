@@ -265,7 +265,7 @@ class EventDispatcher:
         if isinstance(hook, NoteSink):
             return HookQueue(
                 partial(self._call_sink, hook),
-                catch_up=partial(self._reset_clock, hook),
+                catch_up=partial(self._set_right, hook),
                 what=what,
                 logger=self.logger,
                 home=self._home,
@@ -343,7 +343,7 @@ class EventDispatcher:
                 keep(take())
         self._guarded(partial(sink.take, owner=self.owner, store=self._store), some)
 
-    def _reset_clock(self, sink: NoteSink) -> None:
+    def _set_right(self, sink: NoteSink) -> None:
         self._guarded(partial(sink.set_right, store=self._store), self._standing())
 
     def _call_each(self, calls: deque[tuple[Callable[[Any], object], Lease]]) -> None:
