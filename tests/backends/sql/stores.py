@@ -6,7 +6,8 @@ The driver is the smallest possible; it records the queries of each round trip.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from lockfast.backends.sql.dialect import SeenDoor
@@ -33,17 +34,28 @@ class Store:
         self.verbs: Verbs
 
     def run(self, steps: Steps[T]) -> T:
-        """Run the steps; a driver needs no more than these ten lines."""
+        """Run the steps in a transaction; a driver needs no more than these lines."""
         self.rounds = []
         answers: list[Rows] | None = None
+        with self._transaction():
+            try:
+                while True:
+                    asked = steps.send(answers)  # type: ignore[arg-type]  # None begins them
+                    self.rounds.append([one.statement for one in asked])
+                    answers = [self._answer(one) for one in asked]
+            except StopIteration as end:
+                answer: T = end.value
+                return answer
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self.sqlite.execute("BEGIN")
         try:
-            while True:
-                asked = steps.send(answers)  # type: ignore[arg-type]  # None begins them
-                self.rounds.append([one.statement for one in asked])
-                answers = [self._answer(one) for one in asked]
-        except StopIteration as end:
-            answer: T = end.value
-            return answer
+            yield
+        except BaseException:
+            self.sqlite.execute("ROLLBACK")
+            raise
+        self.sqlite.execute("COMMIT")
 
     def _answer(self, one: Query | QueryMany) -> Rows:
         if isinstance(one, Query):

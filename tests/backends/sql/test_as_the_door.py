@@ -325,3 +325,16 @@ TestOneTable = OneTableMachine.TestCase
 TestOneTable.settings = HISTORIES
 TestTwoTables = TwoTablesMachine.TestCase
 TestTwoTables.settings = HISTORIES
+
+
+@pytest.mark.parametrize("machine", [OneTableMachine, TwoTablesMachine])
+def test_a_refused_claim_changes_nothing(machine) -> None:
+    """The door ends the expired hold before it refuses; the transaction is rolled back."""
+    both = machine()
+    both.open(capacity=1, size=1, party=None)
+    both.pass_(31.0)
+
+    both.come("ann", None, 2.0, 0.0, is_large=False, queues=False, is_stranger=True)
+
+    both.the_rows_are_the_places()
+    both.teardown()
