@@ -114,16 +114,16 @@ def pymemcache_cycle(client: pymemcache.Client) -> Callable[[int], None]:
 
 
 def raw_cycle(port: int) -> Callable[[int], None]:
-    link = socket.create_connection(("127.0.0.1", port))
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     take = b"ms raw %d ME T%d c\r\n%b\r\n" % (len(CLAIM), TTL, CLAIM)
 
     def run(cycles: int) -> None:
         for _ in range(cycles):
-            link.sendall(take)
-            cas = link.recv(4096).split()[1][1:]
-            link.sendall(b"md raw C%b\r\n" % cas)
-            assert link.recv(4096) == b"HD\r\n"
+            connection.sendall(take)
+            cas = connection.recv(4096).split()[1][1:]
+            connection.sendall(b"md raw C%b\r\n" % cas)
+            assert connection.recv(4096) == b"HD\r\n"
 
     return run
 

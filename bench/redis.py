@@ -153,8 +153,8 @@ def beside_redis_py(report: Report, port: int) -> None:
 
 def raw_cycle(port: int) -> Callable[[int], None]:
     """SET NX PX, then compare and delete in a script: the two commands of a plain lock."""
-    link = socket.create_connection(("127.0.0.1", port))
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end"
     sha = redis.Redis(port=port).script_load(script).encode()
     take = _packed(b"SET", b"raw", b"claim", b"NX", b"PX", b"30000")
@@ -162,10 +162,10 @@ def raw_cycle(port: int) -> Callable[[int], None]:
 
     def run(cycles: int) -> None:
         for _ in range(cycles):
-            link.sendall(take)
-            link.recv(4096)
-            link.sendall(give)
-            link.recv(4096)
+            connection.sendall(take)
+            connection.recv(4096)
+            connection.sendall(give)
+            connection.recv(4096)
 
     return run
 

@@ -52,8 +52,7 @@ READING = """\
   what the client works counts for more. The column `CPU` depends less on the moment.
 - **Locks of a session write nothing**, so they are quicker by as much as a commit takes, also when
   they are handed over: the server wakes a session that it knows. The price stands above.
-- **MariaDB cannot ring**: there whoever is first in line asks again and again, and the hand-over
-  takes until it does.
+- **MariaDB cannot notify**: there the first in line polls, and the hand-over takes until it does.
 - **The statements while threads wait** are all that the server gets, with those of whoever holds
   the lock: ours renews it once in ten seconds.
 - **Many tasks share their commits.** A session lock needs a connection for each.

@@ -178,7 +178,7 @@ class DirectoryBackend(Backend):
     def wait(self, claim: Claim, *, deadline: float) -> None:
         time.sleep(max(0.0, min(POLL, deadline - self._clock.now())))
 
-    def rouse(self, claim: Claim) -> None: ...
+    def wake(self, claim: Claim) -> None: ...
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         return self._directory.inspect(name)
@@ -225,7 +225,7 @@ class AsyncDirectoryBackend(AsyncBackend):
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         await asyncio.sleep(max(0.0, min(POLL, deadline - self._clock.now())))
 
-    def rouse(self, claim: Claim) -> None: ...
+    def wake(self, claim: Claim) -> None: ...
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         return self._directory.inspect(name)

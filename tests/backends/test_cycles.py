@@ -82,7 +82,7 @@ def test_a_cycle_across_two_processes_is_found_and_named(url, namespace):
     assert f"pid {other.pid} (y), 'MainThread' waits for 'x', which" in first
     assert f"pid {one.pid} (x), 'MainThread' waits for 'y', which" in second
     [cycle] = json.loads(fields.stdout)["cycles"]
-    assert [(link["pid"], link["waits_for"]) for link in cycle] == [
+    assert [(connection["pid"], connection["waits_for"]) for connection in cycle] == [
         (other.pid, "x"),
         (one.pid, "y"),
     ]

@@ -89,7 +89,7 @@ class KeepsTheOldDeadline(Door):
 
     def arrive(self, claim, *, now, bell=""):
         place = self.find(claim.id)
-        until = None if place is None or place.standing is not HOLDING else place.until
+        until = None if place is None or place.state is not HOLDING else place.until
         answer = super().arrive(claim, now=now, bell=bell)
         if place is not None and until is not None and until > now:
             place.until = until
@@ -102,7 +102,7 @@ class FreesAnybodys(Door):
     __slots__ = ()
 
     def release(self, claim_id, *, now, tombstone=False):
-        holding = [place for place in self.places if place.standing is HOLDING]
+        holding = [place for place in self.places if place.state is HOLDING]
         if holding:
             return super().release(holding[0].claim.id, now=now, tombstone=tombstone)
         return super().release(claim_id, now=now, tombstone=tombstone)

@@ -57,7 +57,7 @@ class DoorMachine(RuleBasedStateMachine):
     @rule(claim=claims)
     def arrive(self, claim: Claim) -> None:
         before = self.door.find(claim.id)
-        was_holding = before is not None and before.standing is EntryState.HOLDING
+        was_holding = before is not None and before.state is EntryState.HOLDING
         held_until = before.until if before else 0.0
         answer = self.door.arrive(claim, now=self.now)
         if isinstance(answer, Held):
@@ -75,9 +75,7 @@ class DoorMachine(RuleBasedStateMachine):
 
     def holds(self, place: Entry | None) -> bool:
         """Return whether the claim is inside; an admitted one may know it from its wakeup."""
-        return (
-            place is not None and place.standing <= EntryState.ADMITTED and place.until > self.now
-        )
+        return place is not None and place.state <= EntryState.ADMITTED and place.until > self.now
 
     @rule(claim=claims)
     def renew(self, claim: Claim) -> None:
@@ -101,25 +99,23 @@ class DoorMachine(RuleBasedStateMachine):
         self.door.withdraw(claim, now=self.now, tombstone=True)
         place = self.door.find(claim.id)
         assert place is not None
-        assert place.standing in (EntryState.GONE, EntryState.BROKEN)
+        assert place.state in (EntryState.GONE, EntryState.BROKEN)
         self.buried.add(claim.id)
 
     @rule(client=st.sampled_from("abc"))
     def die(self, client: str) -> None:
         self.door.forget([client], now=self.now)
         assert not any(
-            one.claim.client == client and one.standing in (EntryState.HOLDING, EntryState.WAITING)
+            one.claim.client == client and one.state in (EntryState.HOLDING, EntryState.WAITING)
             for one in self.door.places
         )
 
     @rule()
     def break_(self) -> None:
         self.door.settle(now=self.now)
-        self.buried |= {
-            one.claim.id for one in self.door.places if one.standing is EntryState.HOLDING
-        }
+        self.buried |= {one.claim.id for one in self.door.places if one.state is EntryState.HOLDING}
         self.door.break_(now=self.now)
-        assert not any(one.standing is EntryState.HOLDING for one in self.door.places)
+        assert not any(one.state is EntryState.HOLDING for one in self.door.places)
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 2.5, 6.0]))
     def pass_time(self, seconds: float) -> None:
@@ -131,18 +127,18 @@ class DoorMachine(RuleBasedStateMachine):
     @invariant()
     def never_more_inside_than_fit(self) -> None:
         self.door.settle(now=self.now)
-        inside = [one for one in self.door.places if one.standing in INSIDE]
-        going_on = {one.token for one in inside if one.standing is not EntryState.CLOSING}
+        inside = [one for one in self.door.places if one.state in INSIDE]
+        going_on = {one.token for one in inside if one.state is not EntryState.CLOSING}
         # One hold, one token: if one claim of an owner closes while another was admitted and has
         # yet to answer, the closing one is still that hold and takes no more of the door.
-        ended = [one for one in inside if one.standing is EntryState.CLOSING]
+        ended = [one for one in inside if one.state is EntryState.CLOSING]
         same = [one for one in ended if one.token in going_on]
         assert occupied([one for one in inside if one not in same]) <= self.capacity
 
     @invariant()
     def nobody_waits_who_could_be_inside(self) -> None:
-        line = [one for one in self.door.places if one.standing is EntryState.WAITING]
-        inside = [one for one in self.door.places if one.standing in INSIDE]
+        line = [one for one in self.door.places if one.state is EntryState.WAITING]
+        inside = [one for one in self.door.places if one.state in INSIDE]
         if line:
             assert occupied([*inside, line[0]]) > self.capacity
 
@@ -153,7 +149,7 @@ class DoorMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_hold_of_ones_own_has_a_token_of_its_own(self) -> None:
-        holds = [one for one in self.door.places if one.standing is EntryState.HOLDING]
+        holds = [one for one in self.door.places if one.state is EntryState.HOLDING]
         tokens = [one.token for one in holds if one.claim.party is None]
         assert len(tokens) == len(set(tokens))
         assert all(one.token <= self.door.token for one in holds)

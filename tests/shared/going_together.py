@@ -35,22 +35,24 @@ def claim(name: str, claim_id: str | None = None, **more: Any) -> Claim:
 class Subject:
     """The group commit of one client; every call blocks, and every statement is counted."""
 
-    def __init__(self, wire, statements: Any, *, batch: str = "WITH") -> None:
+    def __init__(self, transport, statements: Any, *, batch: str = "WITH") -> None:
         self._batch = batch
-        self.flavour = flavour = wire.flavour
-        self.wire = wire
+        self.flavour = flavour = transport.flavour
+        self.transport = transport
         kind = GroupCommit if flavour.name == "sync" else AsyncGroupCommit
-        self.inner: Any = flavour.call(lambda: kind(wire.inner, statements, clock=flavour.clock))
+        self.inner: Any = flavour.call(
+            lambda: kind(transport.inner, statements, clock=flavour.clock)
+        )
         self.asked: list[str] = []
         self.trips = 0
-        real = wire.inner.send_all
+        real = transport.inner.send_all
 
         def send_all(requests: Any, **more: Any) -> Any:
             self.trips += 1
             self.asked.extend(one.statement.split()[0] for one in requests)
             return real(requests, **more)
 
-        wire.inner.send_all = send_all
+        transport.inner.send_all = send_all
 
     def call(self, verb: str, what: Any, within: float = PATIENCE) -> Any:
         deadline = self.flavour.clock.now() + within
@@ -64,7 +66,7 @@ class Subject:
         for name in names:
             one = claim(name)
             request = self.inner._statements.take_new(one)
-            assert self.wire.run(request)
+            assert self.transport.run(request)
             assert self.call("give_back", one)
         self.asked.clear()
         self.trips = 0
@@ -114,11 +116,11 @@ def on_a_loop(
     async def run() -> None:
         clock = Clock()
         address = address_of_url(server.url(), where="here", options={})
-        wire = AsyncPostgresqlTransport(address, clock=clock)
-        together = AsyncGroupCommit(wire, statements, clock=clock)
+        transport = AsyncPostgresqlTransport(address, clock=clock)
+        together = AsyncGroupCommit(transport, statements, clock=clock)
         await main(together, clock)
         await together.close()
-        await wire.close()
+        await transport.close()
 
     asyncio.run(run())
 

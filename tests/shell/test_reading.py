@@ -66,10 +66,10 @@ def test_a_wait_tells_a_kick_from_something_to_read():
 def test_what_is_closed_is_waited_for_by_nobody():
     """Another socket may have its descriptor number by then."""
     kicks = SelfPipe()
-    with socket.socket() as link:
-        kicks.wait(link, 0.0)
+    with socket.socket() as connection:
+        kicks.wait(connection, 0.0)
     with pytest.raises(ValueError, match="negative"):
-        kicks.wait(link, PATIENCE)
+        kicks.wait(connection, PATIENCE)
     kicks.wait(None, 0.0)
     kicks.close()
     with pytest.raises(ValueError, match="negative"):

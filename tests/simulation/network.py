@@ -58,7 +58,7 @@ class AsyncSimulatedBackend(AsyncMemoryBackend):
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         if claim.client not in self._clients:
             self._clients.add(claim.client)
-            self._store.listen(claim.client, self._ring)
+            self._store.listen(claim.client, self._wake)
         if claim.queues:
             self._wakeups.expect(claim.id)
         answer = await self._ask(lambda: self._store.try_acquire(claim), deadline)
@@ -92,8 +92,8 @@ class AsyncSimulatedBackend(AsyncMemoryBackend):
             raise OutcomeUnknown("no answer came in time")
         return answers[0]
 
-    def _ring(self, claim_id: str) -> None:
-        self._send(self._wakeups.ring, claim_id)
+    def _wake(self, claim_id: str) -> None:
+        self._send(self._wakeups.wake, claim_id)
 
     def _send(self, deliver: Callable[..., object], *args: Any) -> None:
         # Drawn for every message, lost or not: otherwise one loss would shift all later draws.

@@ -53,14 +53,14 @@ HOLDING, ADMITTED, CLOSING, WAITING, GONE, BROKEN = EntryState
 class Entry:
     """One claim at the door."""
 
-    __slots__ = ("arrived", "bell", "claim", "since", "standing", "token", "until")
+    __slots__ = ("arrived", "bell", "claim", "since", "state", "token", "until")
 
     def __init__(
         self,
         claim: Claim,
         *,
         arrived: int,
-        standing: EntryState,
+        state: EntryState,
         until: float = 0.0,
         since: float = 0.0,
         token: int = 0,
@@ -68,7 +68,7 @@ class Entry:
     ) -> None:
         self.claim: Claim = claim
         self.arrived: int = arrived
-        self.standing: EntryState = standing
+        self.state: EntryState = state
         self.until: float = until
         self.since: float = since
         self.token: int = token
@@ -82,7 +82,7 @@ class Entry:
     @property
     def party(self) -> str | None:
         """The explicit owner; None once the hold has ended, so that no claim re-enters it."""
-        return None if self.standing is CLOSING else self.claim.party
+        return None if self.state is CLOSING else self.claim.party
 
 
 # The token rule of every store that keeps records.
@@ -147,12 +147,12 @@ class Door:
         if place is None:
             self._check_capacity(claim)
             return self._join(claim, now=now, bell=bell)
-        if place.standing is HOLDING or place.standing is ADMITTED:
+        if place.state is HOLDING or place.state is ADMITTED:
             # Reset the deadline in the same step, because the client counts its trust from this
             # request, and the store must count from it too.
-            if place.standing is ADMITTED:
+            if place.state is ADMITTED:
                 place.since = now
-                place.standing = HOLDING
+                place.state = HOLDING
             place.until = now + claim.ttl
             self.changed.append(place)
             return Grant(claim, place.token, claim.ttl)
@@ -163,14 +163,14 @@ class Door:
         place = self.find(claim_id)
         holds = self._holds(place, now=now)
         if place is not None and holds:
-            place.standing = HOLDING
+            place.state = HOLDING
             place.until = now + ttl
             self.changed.append(place)
         self.settle(now=now)
         if holds:
             return Renewal.RENEWED
         place = self.find(claim_id)
-        is_broken = place is not None and place.standing is BROKEN
+        is_broken = place is not None and place.state is BROKEN
         return Renewal.BROKEN if is_broken else Renewal.LOST
 
     def hand_over(self, claim: Claim, *, now: float) -> Renewal:
@@ -190,7 +190,7 @@ class Door:
     def release(self, claim_id: str, *, now: float, tombstone: bool = False) -> bool:
         """End the claim's hold and admit the next claims; true if the claim still held the name."""
         place = self.find(claim_id)
-        was_held = place is not None and place.standing <= ADMITTED and now < place.until
+        was_held = place is not None and place.state <= ADMITTED and now < place.until
         if place is not None and was_held:
             self._end(place, closed_until=_min_hold_end(place, now=now), now=now)
             if tombstone:
@@ -201,12 +201,12 @@ class Door:
     def withdraw(self, claim: Claim, *, now: float, tombstone: bool = False) -> None:
         """Make sure that the claim neither holds nor waits, not even through a late request."""
         place = self.find(claim.id)
-        if place is not None and place.standing in (GONE, BROKEN):
+        if place is not None and place.state in (GONE, BROKEN):
             return
         if place is not None:
             self._drop(place)
         if tombstone:
-            self._add_tombstone(claim, now=now, standing=GONE)
+            self._add_tombstone(claim, now=now, state=GONE)
         self.settle(now=now)
 
     def break_(
@@ -220,19 +220,19 @@ class Door:
         broken = [
             place
             for place in self.places
-            if place.standing <= ADMITTED
+            if place.state <= ADMITTED
             and token in (None, place.token)
             and party in (None, place.party)
         ]
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:
-            if place.standing is ADMITTED:
+            if place.state is ADMITTED:
                 # Add no tombstone, because the claim may not have answered its admission yet and
                 # will then ask again.
                 self._drop(place)
                 continue
             self._end(place, closed_until=now + place.claim.lock_delay, now=now)
-            self._add_tombstone(place.claim, now=now, standing=BROKEN)
+            self._add_tombstone(place.claim, now=now, state=BROKEN)
         self.settle(now=now)
         return holders
 
@@ -241,19 +241,19 @@ class Door:
         for place in list(self.places):
             if place.claim.client not in clients:
                 continue
-            if place.standing in (HOLDING, ADMITTED):
+            if place.state in (HOLDING, ADMITTED):
                 self._fail(place, at=now, now=now)
-            elif place.standing is WAITING:
+            elif place.state is WAITING:
                 self._drop(place)
         self.settle(now=now)
 
     def settle(self, *, now: float) -> None:
         """Expire overdue entries, then admit claims from the front of the line."""
-        if any(one.standing is not WAITING and one.until <= now for one in self.places):
+        if any(one.state is not WAITING and one.until <= now for one in self.places):
             self._expire(now=now)
-        line = [one for one in self.places if one.standing is WAITING]
+        line = [one for one in self.places if one.state is WAITING]
         for place in self._admitted(line):
-            place.standing = ADMITTED
+            place.state = ADMITTED
             place.since = now
             place.until = now + ADMISSION_WINDOW_SECONDS
             place.token = self._token_for(place, now=now)
@@ -264,7 +264,7 @@ class Door:
 
     def inspect(self, name: str, *, now: float) -> Inspection:
         """Return a snapshot of the door, which must have been settled before."""
-        line = [place for place in self.places if place.standing is WAITING]
+        line = [place for place in self.places if place.state is WAITING]
         return Inspection(
             name=name,
             capacity=self.capacity,
@@ -288,7 +288,7 @@ class Door:
     def find(self, claim_id: str) -> Entry | None:
         """Return the claim's entry, but never the CLOSING entry that its broken hold left."""
         for place in self.places:
-            if place.claim.id == claim_id and place.standing is not CLOSING:
+            if place.claim.id == claim_id and place.state is not CLOSING:
                 return place
         return None
 
@@ -297,19 +297,19 @@ class Door:
     def _holds(self, place: Entry | None, *, now: float) -> bool:
         # ADMITTED counts too, because the claim may have learned of its admission from the client
         # that woke it.
-        return place is not None and place.standing <= ADMITTED and now < place.until
+        return place is not None and place.state <= ADMITTED and now < place.until
 
     def _check_capacity(self, claim: Claim) -> None:
         if claim.capacity == self.capacity:
             return
-        if any(one.standing < GONE for one in self.places):
+        if any(one.state < GONE for one in self.places):
             raise capacity_conflict(claim, in_use=self.capacity)
         self.capacity = claim.capacity
 
     def _join(self, claim: Claim, *, now: float, bell: str) -> Grant | Held:
-        line = [one for one in self.places if one.standing is WAITING]
+        line = [one for one in self.places if one.state is WAITING]
         arrived = self._next_arrival()
-        place = Entry(claim, arrived=arrived, standing=WAITING, since=now, bell=bell)
+        place = Entry(claim, arrived=arrived, state=WAITING, since=now, bell=bell)
         if place in self._admitted([*line, place]):
             return self._enter(claim, now=now)
         if claim.queues:
@@ -324,7 +324,7 @@ class Door:
         place = Entry(
             claim,
             arrived=self._next_arrival(),
-            standing=HOLDING,
+            state=HOLDING,
             until=now + claim.ttl,
             since=now,
         )
@@ -339,7 +339,7 @@ class Door:
                 if (
                     one is not place
                     and one.claim.party == place.claim.party
-                    and one.standing in (HOLDING, ADMITTED)
+                    and one.state in (HOLDING, ADMITTED)
                 ):
                     return one.token  # one owner's claims are one hold and share its token
         self.token = next_token(last=self.token, clock=now)
@@ -350,13 +350,13 @@ class Door:
 
     def _expire(self, *, now: float) -> None:
         for place in list(self.places):
-            if place.standing is WAITING or place.until > now:
+            if place.state is WAITING or place.until > now:
                 continue
-            if place.standing is HOLDING:
+            if place.state is HOLDING:
                 self._fail(place, at=place.until, now=now)
             else:
                 self._drop(place)
-                if place.standing is ADMITTED:
+                if place.state is ADMITTED:
                     self._turn_away(place.claim.client)
 
     def _turn_away(self, client: str) -> None:
@@ -364,20 +364,20 @@ class Door:
         # answer for its other claims here either. Admitted one by one, these would stall the line
         # for a window each.
         for place in list(self.places):
-            if place.claim.client == client and place.standing is WAITING:
+            if place.claim.client == client and place.state is WAITING:
                 self._drop(place)
                 self.woken.append(place)
 
     def _fail(self, place: Entry, *, at: float, now: float) -> None:
         closed_until = at
-        if place.standing is HOLDING:  # a claim that was only admitted did no harm
+        if place.state is HOLDING:  # a claim that was only admitted did no harm
             closed_until = max(at + place.claim.lock_delay, _min_hold_end(place, now=now))
         self._end(place, closed_until=closed_until, now=now)
 
     def _end(self, place: Entry, *, closed_until: float, now: float) -> None:
         """End a hold; its weight stays closed until `closed_until` if that is in the future."""
         if closed_until > now and not self._owner_still_holds(place):
-            place.standing = CLOSING
+            place.state = CLOSING
             place.until = closed_until
             self.changed.append(place)
         else:
@@ -385,13 +385,13 @@ class Door:
 
     def _owner_still_holds(self, place: Entry) -> bool:
         return place.claim.party is not None and any(
-            one is not place and one.claim.party == place.claim.party and one.standing is HOLDING
+            one is not place and one.claim.party == place.claim.party and one.state is HOLDING
             for one in self.places
         )
 
-    def _add_tombstone(self, claim: Claim, *, now: float, standing: EntryState) -> None:
+    def _add_tombstone(self, claim: Claim, *, now: float, state: EntryState) -> None:
         until = now + max(claim.ttl, TOMBSTONE_SECONDS)
-        tomb = Entry(claim, arrived=self._next_arrival(), standing=standing, until=until)
+        tomb = Entry(claim, arrived=self._next_arrival(), state=state, until=until)
         self.places.append(tomb)
         self.changed.append(tomb)
 
@@ -400,11 +400,11 @@ class Door:
         self.dropped.append(place)
 
     def _inside(self) -> list[Entry]:
-        return [one for one in self.places if one.standing <= CLOSING]
+        return [one for one in self.places if one.state <= CLOSING]
 
     def _held(self, place: Entry, *, now: float) -> Held:
         number = None
-        if place.claim.queues and place.standing is WAITING:
+        if place.claim.queues and place.state is WAITING:
             number = 1 + self._waiting_before(place)
         # Ask again at least once per admission window, because if the claim that was admitted is
         # dead, nothing else reports that its weight is free again.
@@ -412,19 +412,19 @@ class Door:
         return Held(self._holders(now=now), number, min(ends) - now, self._closing(now=now))
 
     def _waiting_before(self, place: Entry) -> int:
-        return sum(one.standing is WAITING and one.arrived < place.arrived for one in self.places)
+        return sum(one.state is WAITING and one.arrived < place.arrived for one in self.places)
 
     def _holders(self, *, now: float) -> tuple[Holder, ...]:
         return tuple(self._holder(one, now=now) for one in self._holding())
 
     def _holding(self) -> list[Entry]:
-        return [one for one in self.places if one.standing in (HOLDING, ADMITTED)]
+        return [one for one in self.places if one.state in (HOLDING, ADMITTED)]
 
     def _closing(self, *, now: float) -> tuple[Closing, ...]:
         return tuple(
             Closing(Owner.from_text(one.claim.owner), one.weight, one.until - now)
             for one in self.places
-            if one.standing is CLOSING
+            if one.state is CLOSING
         )
 
     def _holder(self, place: Entry, *, now: float) -> Holder:

@@ -123,7 +123,7 @@ class NoteSink:
         """Receive what has happened since the last call, in order."""
         raise NotImplementedError
 
-    def set_right(self, standing: ClientSnapshot, store: str) -> None:
+    def set_right(self, snapshot: ClientSnapshot, store: str) -> None:
         """Replace the known state of a client, after too many notes made us drop some."""
         raise NotImplementedError
 

@@ -154,7 +154,7 @@ class Advisor(NoteSink):
         with self._lock:
             self._summary.take(notes)
 
-    def set_right(self, standing: ClientSnapshot, store: str) -> None:
+    def set_right(self, snapshot: ClientSnapshot, store: str) -> None:
         """Do nothing: missed events are not counted, and claims that never end are forgotten."""
 
     def advice(self) -> tuple[Advice, ...]:

@@ -153,10 +153,10 @@ class OpenTelemetryHook(NoteSink):
         finally:
             update.sums.flush()
 
-    def set_right(self, standing: ClientSnapshot, store: str) -> None:
+    def set_right(self, snapshot: ClientSnapshot, store: str) -> None:
         """Replace what is known about the holds and waits of a client with this snapshot."""
         update = OtelUpdate(self._state, store)
-        update.set_right(standing)
+        update.set_right(snapshot)
         update.sums.flush()
 
     def after_fork_in_child(self) -> None:
@@ -187,11 +187,11 @@ class OtelUpdate(EventObserver):
         self._store = store
         self.sums: OtelSums = OtelSums(state.figures)
 
-    def set_right(self, standing: ClientSnapshot) -> None:
+    def set_right(self, snapshot: ClientSnapshot) -> None:
         """Replace the holds and waits of a client; claims not in the snapshot have ended."""
-        client, state, sums = standing.client, self._state, self.sums
-        held = {one.id: one for one in standing.held}
-        waiting = {one.id: one for one in standing.waiting}
+        client, state, sums = snapshot.client, self._state, self.sums
+        held = {one.id: one for one in snapshot.held}
+        waiting = {one.id: one for one in snapshot.waiting}
         for claim, known in list(state.holds.items()):
             if known.client == client and claim not in held:
                 state.holds.pop(claim, None)

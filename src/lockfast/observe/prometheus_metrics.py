@@ -113,16 +113,16 @@ class Metrics(NoteSink):
             for note in notes:
                 dispatch(note, counting)
 
-    def set_right(self, standing: ClientSnapshot, store: str) -> None:
+    def set_right(self, snapshot: ClientSnapshot, store: str) -> None:
         """Replace what is known about the holds and waits of a client with this snapshot."""
-        client, now = standing.client, time.monotonic()
+        client, now = snapshot.client, time.monotonic()
         with self.lock:
-            stand = {one.id for one in (*standing.held, *standing.waiting)}
+            stand = {one.id for one in (*snapshot.held, *snapshot.waiting)}
             for series in self.series.values():
                 series.forget(client, keep=stand)
-            for one in standing.held:
+            for one in snapshot.held:
                 self._kept.of_claim(one, store).held[one.id] = client
-            for one in standing.waiting:
+            for one in snapshot.waiting:
                 self._kept.of_claim(one, store).waiters.setdefault(one.id, (client, now))
 
     def after_fork_in_child(self) -> None:

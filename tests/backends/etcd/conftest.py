@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from backends.etcd.wires import OpenWire
+from backends.etcd.transports import OpenWire
 from servers.etcd import shared_server
 
 

@@ -127,9 +127,9 @@ class Trial(Scene):
     def _reach(self, kind: type[Any], **options: Any) -> Any:
         """Return a transport of which only the members are used, and close them at the end."""
         place = address.of_url(self._elsewhere, where="elsewhere", namespace="x", options={})
-        wire = kind(place, **options)
-        self.flavour.close_after_clients(_Members(self.flavour, wire._members))
-        return wire
+        transport = kind(place, **options)
+        self.flavour.close_after_clients(_Members(self.flavour, transport._members))
+        return transport
 
     def overlaps(self, within: float) -> bool:
         """Return whether the holder still trusts its lease once the waiter has the lock."""
@@ -154,8 +154,8 @@ def _new_wire_of(backend: Any, change: Change, reach: Callable[..., Any]) -> Cal
     def new_transport(ttl: float, changed: Callable[[], None]) -> Any:
         kind = type(type(backend)._new_transport(backend, ttl, changed))
         options = {"orphans": backend._orphans, "ttl": ttl, "clock": backend._clock}
-        wire = kind(backend._address, changed=changed, **options)
-        sender = wire._requests
+        transport = kind(backend._address, changed=changed, **options)
+        sender = transport._requests
         sender.elsewhere = reach(kind, changed=changed, **options)._requests
 
         def ask_once(request: Request[Any], **options: Any) -> Any:
@@ -163,6 +163,6 @@ def _new_wire_of(backend: Any, change: Change, reach: Callable[..., Any]) -> Cal
             return type(sender).ask_once(chosen, request, **options)
 
         sender.ask_once = ask_once
-        return wire
+        return transport
 
     return new_transport

@@ -49,13 +49,13 @@ def forked(child) -> float:
 
 
 def in_threads(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: FBT001
-    wire = Members(address, clock=clock)
-    fork.reset_in_child(wire)
+    transport = Members(address, clock=clock)
+    fork.reset_in_child(transport)
     stop = threading.Event()
     wrong: list[object] = []
 
     def ask(name: bytes) -> None:
-        [found] = wire.ask(requests.range_(name), deadline=clock.now() + PATIENCE).keys
+        [found] = transport.ask(requests.range_(name), deadline=clock.now() + PATIENCE).keys
         if found.value != name:
             wrong.append(found)
 
@@ -64,8 +64,8 @@ def in_threads(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: 
             ask(name)
 
     for name in (b"fork/a", b"fork/b", b"fork/c"):
-        wire.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
-    watching = wire.watch(lambda _: None, deadline=clock.now() + PATIENCE)
+        transport.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
+    watching = transport.watch(lambda _: None, deadline=clock.now() + PATIENCE)
     watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
     threads = [threading.Thread(target=keep_asking, args=[name]) for name in (b"fork/a", b"fork/b")]
     for one in threads if is_busy else ():
@@ -78,40 +78,42 @@ def in_threads(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: 
     assert not wrong, wrong
     assert watching.listen(until=clock.now() + 0.01)
     watching.close()
-    wire.close()
+    transport.close()
     return longest
 
 
 def in_a_loop(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: FBT001
-    async def ask(wire: AsyncMembers, name: bytes) -> None:
-        [found] = (await wire.ask(requests.range_(name), deadline=clock.now() + PATIENCE)).keys
+    async def ask(transport: AsyncMembers, name: bytes) -> None:
+        [found] = (await transport.ask(requests.range_(name), deadline=clock.now() + PATIENCE)).keys
         assert found.value == name, found
 
     async def run() -> float:
-        wire = AsyncMembers(address, clock=clock)
-        fork.reset_in_child(wire)
+        transport = AsyncMembers(address, clock=clock)
+        fork.reset_in_child(transport)
         for name in (b"fork/a", b"fork/b", b"fork/c"):
-            await wire.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
-        watching = await wire.watch(lambda _: None, deadline=clock.now() + PATIENCE)
+            await transport.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
+        watching = await transport.watch(lambda _: None, deadline=clock.now() + PATIENCE)
         watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
 
         def child() -> None:
             # As far as the child can see, the parent's loop is still running.
             asyncio._set_running_loop(None)
-            asyncio.run(ask(wire, b"fork/c"))
+            asyncio.run(ask(transport, b"fork/c"))
 
         longest = 0.0
         for _ in range(FORKS):
             asking = [
-                asyncio.create_task(ask(wire, name)) for name in (b"fork/a", b"fork/b") if is_busy
+                asyncio.create_task(ask(transport, name))
+                for name in (b"fork/a", b"fork/b")
+                if is_busy
             ]
             await asyncio.sleep(0)
             longest = max(longest, forked(child))
             await asyncio.gather(*asking)
-        await ask(wire, b"fork/c")
+        await ask(transport, b"fork/c")
         assert await watching.listen(until=clock.now() + 0.01)
         await watching.close()
-        await wire.close()
+        await transport.close()
         return longest
 
     return asyncio.run(run())

@@ -29,7 +29,7 @@ class OpenSession:
         self._flavour = flavour
         address = etcd_address.of_url(url, where=url, namespace="lockfast", options={})
         kind = EtcdTransport if flavour.name == "sync" else AsyncEtcdTransport
-        self.wire = flavour.call(
+        self.transport = flavour.call(
             kind, address, Orphans(), ttl=ttl, clock=flavour.clock, changed=lambda: None
         )
         self.ttl = self.ask("open").granted
@@ -38,7 +38,7 @@ class OpenSession:
         """Call a method of the transport, and return its result."""
         deadline = self._flavour.clock.now() + PATIENCE
         return self._flavour.call(
-            getattr(self.wire, verb), *arguments, **options, deadline=deadline
+            getattr(self.transport, verb), *arguments, **options, deadline=deadline
         )
 
     def arrive(self, name: str, **fields: Any) -> SessionClaim:

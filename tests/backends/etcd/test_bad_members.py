@@ -42,9 +42,9 @@ def test_a_bad_member_that_is_named_first_hides_no_healthy_one(flavour, bad_memb
 
 
 def test_a_watch_passes_a_bad_member_by(wire_to, bad_member, server, key):
-    wire = wire_to(f"etcd://{bad_member},{server.address}")
+    transport = wire_to(f"etcd://{bad_member},{server.address}")
 
-    stream = wire.watch()
+    stream = transport.watch()
     stream.say(requests.watch(1, key, since=0, deletions=True))
 
     assert stream.until(lambda heard: heard)[0].header.member == server.id
@@ -77,14 +77,14 @@ def test_also_if_the_others_are_away_and_none_has_ever_answered(wire_to, talker,
 def test_once_a_member_has_answered_a_bad_one_beside_it_is_an_outage(wire_to, talker, outage, key):
     """Waiters survive an outage, and a misconfigured member does not end their wait."""
     server, stop = outage
-    wire = wire_to(f"{server},{talker(answer=lambda _: HTTP1).url.rpartition('/')[2]}")
-    wire.ask(requests.put(key, b""))
+    transport = wire_to(f"{server},{talker(answer=lambda _: HTTP1).url.rpartition('/')[2]}")
+    transport.ask(requests.put(key, b""))
 
     stop()
 
     with pytest.raises(BackendUnavailable, match="not as etcd does"):
         eventually(
-            lambda: wire.ask(requests.put(key, b"")) is None,
+            lambda: transport.ask(requests.put(key, b"")) is None,
             what="it is told",
             despite=(OutcomeUnknown,),
         )
@@ -116,18 +116,18 @@ def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_tim
     wire_to, talker, server, key
 ):
     """It does not wait for another task's attempt, which has a later deadline."""
-    wire = wire_to(f"{talker().url},{server.address}")
-    patient = wire.begin(requests.put(key, b"1"), within=20 * PATIENCE)
-    [silent, _] = wire.wire._members
+    transport = wire_to(f"{talker().url},{server.address}")
+    patient = transport.begin(requests.put(key, b"1"), within=20 * PATIENCE)
+    [silent, _] = transport.transport._members
     eventually(lambda: silent._connecting._flight, what="it is connected to")
 
     # A caller now gives the silent member a second, and the other one all the time that is left.
-    now = wire.flavour.clock.now
-    wire.wire._share = lambda deadline, left: deadline if left == 1 else now() + 1.0
-    assert wire.ask(requests.put(key, b"2")).header.member == server.id
+    now = transport.flavour.clock.now
+    transport.transport._share = lambda deadline, left: deadline if left == 1 else now() + 1.0
+    assert transport.ask(requests.put(key, b"2")).header.member == server.id
 
     assert not patient.done()
-    wire.close()
+    transport.close()
     with pytest.raises(BackendUnavailable):
         patient.result(20 * PATIENCE)
 
@@ -143,7 +143,7 @@ def test_the_member_that_answered_is_asked_first_by_the_next_session(flavour, ta
     flavour.give_up_after(PATIENCE)
     backend = getattr(locks, "_inner", locks)._client.backend
 
-    wire = flavour.call(backend._new_transport, 30.0, lambda: None)
+    transport = flavour.call(backend._new_transport, 30.0, lambda: None)
 
-    assert wire._members._at == 1
-    flavour.call(wire.close, goodbye=False, deadline=0.0)
+    assert transport._members._at == 1
+    flavour.call(transport.close, goodbye=False, deadline=0.0)

@@ -20,7 +20,7 @@ PATIENCE = 20.0
 clock = Clock()
 
 
-def _wire(url: str) -> AsyncMembers:
+def _transport(url: str) -> AsyncMembers:
     return AsyncMembers(address.of_url(url, where=url, namespace="test", options={}), clock=clock)
 
 
@@ -36,15 +36,17 @@ def _wait(tasks: list[asyncio.Task[Any]]) -> bool:
 
 def test_a_cancelled_call_leaves_the_others_alone():
     async def run() -> None:
-        wire = _wire(server.url)
-        await wire.ask(requests.put(b"a", b"1"), deadline=clock.now() + PATIENCE)
+        transport = _transport(server.url)
+        await transport.ask(requests.put(b"a", b"1"), deadline=clock.now() + PATIENCE)
         server.pause()
         asked = [
-            asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
+            asyncio.create_task(
+                transport.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
+            )
             for _ in range(10)
         ]
-        [channel] = wire._members
-        talk = channel._link._talk
+        [channel] = transport._members
+        talk = channel._connection._talk
         await _until(lambda: len(talk._calls) == 10 and not talk.has_outgoing)
         for one in asked[::2]:
             one.cancel()
@@ -52,12 +54,12 @@ def test_a_cancelled_call_leaves_the_others_alone():
         server.resume()
 
         found = await asyncio.gather(*asked[1::2])
-        again = await wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
+        again = await transport.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
 
         assert all(one.cancelled() for one in asked[::2])
         assert [one.keys for one in found] == [again.keys] * 5
         assert talk.is_idle
-        await wire.close()
+        await transport.close()
 
     with EtcdServer() as server:
         asyncio.run(run())
@@ -66,19 +68,21 @@ def test_a_cancelled_call_leaves_the_others_alone():
 def test_who_is_cancelled_while_connecting_does_not_end_it_for_the_others():
     async def run() -> None:
         server.pause()
-        wire = _wire(server.url)
+        transport = _transport(server.url)
         asked = [
-            asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
+            asyncio.create_task(
+                transport.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
+            )
             for _ in range(2)
         ]
-        [channel] = wire._members
+        [channel] = transport._members
         await _until(lambda: channel._connecting._flight is not None and _wait(asked))
         asked[0].cancel()
         await asyncio.wait(asked[:1])
         server.resume()
 
         assert (await asked[1]).total == 0
-        await wire.close()
+        await transport.close()
 
     with EtcdServer() as server:
         asyncio.run(run())
@@ -96,13 +100,13 @@ def test_who_is_still_connecting_when_it_is_closed_is_told():
 
     async def run() -> None:
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
-            wire = _wire(f"etcd://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+            transport = _transport(f"etcd://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
             asking = asyncio.create_task(
-                wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
+                transport.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
             )
             await met.wait()
 
-            await wire.close()
+            await transport.close()
 
             with pytest.raises(BackendUnavailable, match="closed"):
                 await asking

@@ -72,7 +72,7 @@ def test_it_is_refused_once_the_lease_was_lost(flavour, server, name, write):
     lease = locks.lock(name).acquire()
     guard = lease.guard()
 
-    server.ask("lease/revoke", ID=session_of(locks).wire._requests.guard.lease)
+    server.ask("lease/revoke", ID=session_of(locks).transport._requests.guard.lease)
 
     assert not write(guard)
     assert lease.lost.wait(LONG)

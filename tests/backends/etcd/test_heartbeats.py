@@ -26,7 +26,7 @@ def session(flavour, server) -> Iterator[OpenSession]:
 @contextmanager
 def answered_by(session: OpenSession, members: Iterator[int]) -> Iterator[list[int]]:
     """Make each reply come from the next of these members; yield a list of those that replied."""
-    way, answered = session.wire._members, []
+    way, answered = session.transport._members, []
     read = way._read
 
     def read_from_another(request: Any, data: bytes) -> Any:

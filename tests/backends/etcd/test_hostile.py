@@ -7,7 +7,7 @@ import time
 
 import pytest
 from backends.etcd.impostors import BEGINNING, GREETING, at_each_call, end, message, refusal
-from backends.etcd.wires import SessionWatches
+from backends.etcd.transports import SessionWatches
 
 from lockfast import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
 from lockfast.backends.etcd import connection_aio, errors, requests
@@ -143,12 +143,12 @@ def test_transactions_as_deep_as_ours_are_read():
 def test_an_answer_that_cannot_be_read(wire_to, talker, key):
     """The error says so, since the request may have been done; the connection is not kept."""
     said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)) + end(stream))
-    wire = wire_to(talker(greeting=GREETING, answer=said).url)
+    transport = wire_to(talker(greeting=GREETING, answer=said).url)
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
-        wire.ask(requests.range_(key))
+        transport.ask(requests.range_(key))
 
-    assert wire.is_left()
+    assert transport.is_left()
 
 
 def _saying(*answers: bytes):
@@ -186,10 +186,10 @@ ASKED = requests.transaction(
 )
 def test_a_transaction_whose_answers_are_not_to_what_was_asked(wire_to, talker, said):
     """They can be read, but make no sense: they are refused before any code relies on them."""
-    wire = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
+    transport = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
-        wire.ask(ASKED)
+        transport.ask(ASKED)
 
 
 @pytest.mark.parametrize(
@@ -202,18 +202,18 @@ def test_a_transaction_whose_answers_are_not_to_what_was_asked(wire_to, talker, 
     ],
 )
 def test_an_answer_that_contradicts_itself(wire_to, talker, asked, said):
-    wire = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
+    transport = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
-        wire.ask(asked)
+        transport.ask(asked)
 
 
 def test_a_login_whose_answer_cannot_be_read(wire_to, talker, key):
     url = talker(greeting=GREETING, answer=_saying(b"\xff" * 40)).url
-    wire = wire_to(url.replace("://", "://clerk:sesame@"))
+    transport = wire_to(url.replace("://", "://clerk:sesame@"))
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
-        wire.ask(requests.range_(key))
+        transport.ask(requests.range_(key))
 
 
 def test_a_session_that_is_there_already_and_is_not(flavour, talker):
@@ -239,10 +239,10 @@ def test_a_session_that_is_there_already_and_is_not(flavour, talker):
 )
 def test_garbage_instead_of_an_answer(wire_to, talker, key, garbage):
     """The outcome of the request is unknown, and the caller does not wait for the deadline."""
-    wire = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: garbage)).url)
+    transport = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: garbage)).url)
 
     with pytest.raises((OutcomeUnknown, BackendUnavailable), match="did not answer"):
-        wire.ask(requests.put(key, b""))
+        transport.ask(requests.put(key, b""))
 
 
 def test_an_event_that_cannot_be_read_ends_the_stream(wire_to, talker, key):
@@ -267,12 +267,12 @@ def test_whoever_asks_for_signs_of_life_and_reads_none_of_them(wire_to, talker, 
         is_over.wait(60)
         return b""
 
-    wire = wire_to(talker(greeting=GREETING + pings, answer=reads_no_more).url)
+    transport = wire_to(talker(greeting=GREETING + pings, answer=reads_no_more).url)
 
     try:
         with pytest.raises(LockError):
-            wire.ask(requests.put(key, b""), within=1.0)
+            transport.ask(requests.put(key, b""), within=1.0)
 
-        eventually(wire.is_left, what="the connection is given up")
+        eventually(transport.is_left, what="the connection is given up")
     finally:
         is_over.set()

@@ -54,30 +54,30 @@ class Scene:
     def __init__(self, greeting: bytes) -> None:
         self.member = Member()
         self.lost: list[EtcdConnection] = []
-        self.link = EtcdConnection(lost=self.lost.append)
-        self.link.connection_made(self.member)
-        self.link.data_received(greeting)
+        self.connection = EtcdConnection(lost=self.lost.append)
+        self.connection.connection_made(self.member)
+        self.connection.data_received(greeting)
 
     async def ask(self, body: bytes = b"question") -> tuple[PendingCall, asyncio.Task[object]]:
         """Begin a call that has plenty of time."""
-        known = set(self.link._questions)
+        known = set(self.connection._questions)
         deadline = asyncio.get_running_loop().time() + LONG
-        task = asyncio.create_task(self.link.ask(b"", body, deadline=deadline))
-        while not self.link._questions - known:  # noqa: ASYNC110 - waits for the loop's next turn
+        task = asyncio.create_task(self.connection.ask(b"", body, deadline=deadline))
+        while not self.connection._questions - known:  # noqa: ASYNC110 - waits for the loop's next turn
             await asyncio.sleep(0)
-        [call] = self.link._questions - known
+        [call] = self.connection._questions - known
         return call, task
 
     def time_is_up(self, *calls: PendingCall) -> None:
         """Let these calls time out just before something else arrives."""
         for one in calls:
             one.deadline = asyncio.get_running_loop().time()
-        self.link._silent_since_write = None  # otherwise the connection may count as lost
-        self.link._look()
+        self.connection._silent_since_write = None  # otherwise the connection may count as lost
+        self.connection._look()
 
     async def flushed(self) -> list[tuple[int, int]]:
         """Return all frames that were written to the member, once none is pending."""
-        while self.link._is_flushing:  # noqa: ASYNC110 - waits for the loop's next turn
+        while self.connection._is_flushing:  # noqa: ASYNC110 - waits for the loop's next turn
             await asyncio.sleep(0)
         return self.member.frames()
 
@@ -98,7 +98,7 @@ def test_one_that_waits_for_its_turn_is_not_begun_when_that_comes():
         late, second = await scene.ask()
 
         scene.time_is_up(late)
-        scene.link.data_received(message(1, prefixed(b"answer")) + end(1))
+        scene.connection.data_received(message(1, prefixed(b"answer")) + end(1))
 
         assert await first == b"answer"
         assert await second == UNDONE
@@ -128,7 +128,7 @@ def test_one_that_waits_for_room_is_not_sent_when_there_is_some():
         scene.time_is_up(late)
         room = (4 * frames.DEFAULT_WINDOW_BYTES).to_bytes(4, "big")
         for stream in (0, 1):
-            scene.link.data_received(frame(frames.WINDOW_UPDATE, 0, stream, room))
+            scene.connection.data_received(frame(frames.WINDOW_UPDATE, 0, stream, room))
 
         assert await task == UNDONE
         after = await scene.flushed()
@@ -144,12 +144,12 @@ def test_a_connection_that_is_left_ends_with_the_last_that_is_late(number):
 
     async def story(scene: Scene) -> None:
         calls, tasks = zip(*[await scene.ask() for _ in range(number)], strict=True)
-        scene.link.data_received(frame(frames.GOAWAY, 0, 0, b"\x7f\xff\xff\xff" + bytes(4)))
+        scene.connection.data_received(frame(frames.GOAWAY, 0, 0, b"\x7f\xff\xff\xff" + bytes(4)))
 
         scene.time_is_up(*calls)
 
         assert await asyncio.gather(*tasks) == [UNKNOWN] * number
-        assert not scene.link.is_open
-        assert scene.link._is_lost
+        assert not scene.connection.is_open
+        assert scene.connection._is_lost
 
     told(story)

@@ -86,42 +86,42 @@ def test_the_end_of_a_prefix_is_after_all_keys_with_it_and_before_the_others(pre
 
 
 @pytest.fixture
-def wire(wire_to, server):
+def transport(wire_to, server):
     return wire_to(server.url)
 
 
-def test_a_key_is_kept_found_and_deleted(wire, key):
-    put = wire.ask(requests.put(key, b"value"))
-    found = wire.ask(requests.range_(key))
-    deleted = wire.ask(requests.delete(key, tell=True))
+def test_a_key_is_kept_found_and_deleted(transport, key):
+    put = transport.ask(requests.put(key, b"value"))
+    found = transport.ask(requests.range_(key))
+    deleted = transport.ask(requests.delete(key, tell=True))
 
     revision = put.header.revision
     assert found.keys == (KeyValue(key, revision, revision, 1, b"value", 0),)
     assert deleted.deleted == 1
     assert deleted.keys == found.keys
     assert deleted.header.revision == revision + 1
-    assert wire.ask(requests.range_(key)).keys == ()
+    assert transport.ask(requests.range_(key)).keys == ()
 
 
-def test_a_range_is_ordered_by_creation_and_limited(wire, key):
+def test_a_range_is_ordered_by_creation_and_limited(transport, key):
     """Like the line of a name: the first to arrive comes first, whatever its key."""
     for name in (b"/c", b"/a", b"/b"):
-        wire.ask(requests.put(key + name, b""))
+        transport.ask(requests.put(key + name, b""))
     end = requests.prefix_end(key)
 
-    found = wire.ask(requests.range_(key, end, limit=2, by_creation=True, keys_only=True))
+    found = transport.ask(requests.range_(key, end, limit=2, by_creation=True, keys_only=True))
 
     assert [one.key for one in found.keys] == [key + b"/c", key + b"/a"]
     assert found.more
     assert found.total == 3
 
 
-def test_an_older_revision_and_a_read_of_this_member_alone(wire, key):
-    revision = wire.ask(requests.put(key, b"1")).header.revision
-    wire.ask(requests.put(key, b"2"))
+def test_an_older_revision_and_a_read_of_this_member_alone(transport, key):
+    revision = transport.ask(requests.put(key, b"1")).header.revision
+    transport.ask(requests.put(key, b"2"))
 
-    [older] = wire.ask(requests.range_(key, revision=revision)).keys
-    [newer] = wire.ask(requests.range_(key, serializable=True)).keys
+    [older] = transport.ask(requests.range_(key, revision=revision)).keys
+    [newer] = transport.ask(requests.range_(key, serializable=True)).keys
 
     assert (older.value, newer.value) == (b"1", b"2")
     assert newer.version == 2
@@ -136,30 +136,30 @@ def test_an_older_revision_and_a_read_of_this_member_alone(wire, key):
         ((Of.VERSION, Is.UNEQUAL, 0), False),
     ],
 )
-def test_a_condition_on_a_key_that_is_not_there(wire, key, condition, is_true):
+def test_a_condition_on_a_key_that_is_not_there(transport, key, condition, is_true):
     """All its numbers are zero."""
     asked = requests.transaction([requests.compare(key, *condition)])
 
-    assert wire.ask(asked).succeeded is is_true
+    assert transport.ask(asked).succeeded is is_true
 
 
-def test_a_condition_on_a_range(wire, key):
+def test_a_condition_on_a_range(transport, key):
     end = requests.prefix_end(key)
     nobody = requests.compare(key, Of.CREATED, Is.EQUAL, 0, end=end)
-    assert wire.ask(requests.transaction([nobody])).succeeded
+    assert transport.ask(requests.transaction([nobody])).succeeded
 
-    wire.ask(requests.put(key + b"/x", b""))
+    transport.ask(requests.put(key + b"/x", b""))
 
-    assert not wire.ask(requests.transaction([nobody])).succeeded
+    assert not transport.ask(requests.transaction([nobody])).succeeded
 
 
-def test_a_transaction_inside_another(wire, key):
+def test_a_transaction_inside_another(transport, key):
     inner = requests.transaction(
         [requests.compare(key, Of.CREATED, Is.GREATER, 0)],
         otherwise=[requests.put(key, b"made"), requests.range_(key)],
     )
 
-    outer = wire.ask(requests.transaction([], [inner, requests.delete(key + b"/x")]))
+    outer = transport.ask(requests.transaction([], [inner, requests.delete(key + b"/x")]))
 
     answered, deleted = outer.answers
     assert outer.succeeded
@@ -168,44 +168,46 @@ def test_a_transaction_inside_another(wire, key):
     assert deleted.deleted == 0
 
 
-def test_a_lease_from_its_grant_to_its_end(wire, key):
-    granted = wire.ask(requests.grant(60))
-    wire.ask(requests.put(key, b"", lease=granted.lease))
+def test_a_lease_from_its_grant_to_its_end(transport, key):
+    granted = transport.ask(requests.grant(60))
+    transport.ask(requests.put(key, b"", lease=granted.lease))
 
-    kept = wire.ask(requests.keep_alive(granted.lease))
-    left = wire.ask(requests.time_to_live(granted.lease, with_keys=True))
-    wire.ask(requests.revoke(granted.lease))
+    kept = transport.ask(requests.keep_alive(granted.lease))
+    left = transport.ask(requests.time_to_live(granted.lease, with_keys=True))
+    transport.ask(requests.revoke(granted.lease))
 
     assert granted.ttl == kept.ttl == left.granted == 60
     assert 0 < left.ttl <= 60
     assert left.keys == (key,)
-    assert wire.ask(requests.range_(key)).keys == ()
+    assert transport.ask(requests.range_(key)).keys == ()
 
 
-def test_a_lease_that_is_over(wire, key):
-    lease = wire.ask(requests.grant(60, lease=int.from_bytes(key[-7:], "big"))).lease
-    wire.ask(requests.revoke(lease))
+def test_a_lease_that_is_over(transport, key):
+    lease = transport.ask(requests.grant(60, lease=int.from_bytes(key[-7:], "big"))).lease
+    transport.ask(requests.revoke(lease))
 
-    assert wire.ask(requests.keep_alive(lease)).ttl == 0
-    assert wire.ask(requests.time_to_live(lease)).ttl == -1
+    assert transport.ask(requests.keep_alive(lease)).ttl == 0
+    assert transport.ask(requests.time_to_live(lease)).ttl == -1
     for asked in (requests.revoke(lease), requests.put(key, b"", lease=lease)):
-        assert wire.ask(asked) == GrpcError("NOT_FOUND", "etcdserver: requested lease not found")
+        assert transport.ask(asked) == GrpcError(
+            "NOT_FOUND", "etcdserver: requested lease not found"
+        )
 
 
-def test_what_members_say_of_themselves(wire, server):
-    state, members = wire.ask(requests.state()), wire.ask(requests.members())
+def test_what_members_say_of_themselves(transport, server):
+    state, members = transport.ask(requests.state()), transport.ask(requests.members())
 
     assert state.version.startswith("3.")
     assert state.leader == state.header.member == server.id
     [member] = members.members
     assert (member.id, member.name) == (server.id, server.name)
     assert member.clients == (f"http://{server.address}",)
-    assert wire.ask(requests.alarms()).alarms == ()
+    assert transport.ask(requests.alarms()).alarms == ()
 
 
-def test_a_term_and_a_cluster_are_told_with_every_answer(wire, server, key):
+def test_a_term_and_a_cluster_are_told_with_every_answer(transport, server, key):
     headers = [
-        wire.ask(one).header
+        transport.ask(one).header
         for one in (requests.range_(key), requests.put(key, b""), requests.grant(60))
     ]
 
@@ -218,10 +220,10 @@ def test_a_term_and_a_cluster_are_told_with_every_answer(wire, server, key):
 # -- watching ------------------------------------------------------------------------------
 
 
-def test_a_watch_tells_of_deletions_alone_and_from_the_revision_on(wire, key):
-    revision = wire.ask(requests.put(key, b"")).header.revision
-    wire.ask(requests.delete(key))
-    watcher = wire.watch()
+def test_a_watch_tells_of_deletions_alone_and_from_the_revision_on(transport, key):
+    revision = transport.ask(requests.put(key, b"")).header.revision
+    transport.ask(requests.delete(key))
+    watcher = transport.watch()
 
     watcher.say(requests.watch(7, key, since=revision, deletions=True))
     heard = watcher.until(lambda heard: any(one.changes for one in heard))
@@ -234,11 +236,11 @@ def test_a_watch_tells_of_deletions_alone_and_from_the_revision_on(wire, key):
     watcher.close()
 
 
-def test_a_watch_of_a_range_and_its_end(wire, key):
-    watcher = wire.watch()
+def test_a_watch_of_a_range_and_its_end(transport, key):
+    watcher = transport.watch()
     watcher.say(requests.watch(1, key, requests.prefix_end(key), since=0, deletions=False))
     watcher.until(lambda heard: heard)
-    wire.ask(requests.put(key + b"/x", b"value"))
+    transport.ask(requests.put(key + b"/x", b"value"))
     watcher.until(lambda heard: any(one.changes for one in heard))
 
     watcher.say(requests.unwatch(1))
@@ -250,12 +252,12 @@ def test_a_watch_of_a_range_and_its_end(wire, key):
     watcher.close()
 
 
-def test_a_watch_from_a_revision_that_was_forgotten(wire, server, key):
+def test_a_watch_from_a_revision_that_was_forgotten(transport, server, key):
     """The server reports from which revision on the key can be watched again."""
-    old = wire.ask(requests.put(key, b"1")).header.revision
-    new = wire.ask(requests.put(key, b"2")).header.revision
+    old = transport.ask(requests.put(key, b"1")).header.revision
+    new = transport.ask(requests.put(key, b"2")).header.revision
     server.ask("kv/compaction", revision=str(new))
-    watcher = wire.watch()
+    watcher = transport.watch()
 
     watcher.say(requests.watch(1, key, since=old, deletions=True))
     heard = watcher.until(lambda heard: heard and heard[-1].is_canceled)
@@ -265,8 +267,8 @@ def test_a_watch_from_a_revision_that_was_forgotten(wire, server, key):
     watcher.close()
 
 
-def test_a_number_that_is_watched_under_already(wire, key):
-    watcher = wire.watch()
+def test_a_number_that_is_watched_under_already(transport, key):
+    watcher = transport.watch()
     watcher.say(requests.watch(3, key, since=0, deletions=True))
     watcher.say(requests.watch(3, key, since=0, deletions=True))
 
@@ -278,10 +280,10 @@ def test_a_number_that_is_watched_under_already(wire, key):
     watcher.close()
 
 
-def test_a_stream_ends_when_it_is_closed(wire, server, key):
+def test_a_stream_ends_when_it_is_closed(transport, server, key):
     """The server keeps no watch for a client that does not listen."""
     eventually(lambda: not _watches(server), what="nobody of an earlier test is left")
-    watcher = wire.watch()
+    watcher = transport.watch()
     watcher.say(requests.watch(3, key, since=0, deletions=True))
     watcher.until(lambda heard: heard)
     assert _watches(server) == 1

@@ -24,20 +24,20 @@ def idler(request, talker):
 
 
 def test_another_member_is_asked_at_once_and_from_then_on(wire_to, idler, server, key):
-    wire = wire_to(f"{idler.url},{server.address}")
+    transport = wire_to(f"{idler.url},{server.address}")
 
-    assert wire.ask(requests.put(key, b"1")).header.member == server.id
-    assert wire.wire._at == 1
+    assert transport.ask(requests.put(key, b"1")).header.member == server.id
+    assert transport.transport._at == 1
 
 
 def test_a_watch_that_is_refused_goes_to_another_member(wire_to, idler, server, key):
-    wire = wire_to(f"{idler.url},{server.address}")
-    stream = wire.watch()
+    transport = wire_to(f"{idler.url},{server.address}")
+    stream = transport.watch()
     eventually(lambda: not stream.listens(), what="the stream is ended")
-    wire.wire.stream_ended(stream.stream)
+    transport.transport.stream_ended(stream.stream)
     stream.close()
 
-    again = wire.watch()
+    again = transport.watch()
     again.say(requests.watch(1, key, since=0, deletions=True))
 
     assert again.until(lambda heard: heard)[0].header.member == server.id
@@ -66,9 +66,9 @@ def learner() -> Iterator[EtcdServer]:
 
 
 def test_a_learner_is_left(wire_to, learner, key):
-    wire = wire_to(f"{learner.url},{learner.voter.address}")
+    transport = wire_to(f"{learner.url},{learner.voter.address}")
 
-    assert wire.ask(requests.put(key, b"1")).header.member == learner.voter.id
+    assert transport.ask(requests.put(key, b"1")).header.member == learner.voter.id
 
 
 def test_a_lock_is_held_and_waited_for_beside_a_learner(flavour, learner, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backends.etcd.wires import OpenWire
+from backends.etcd.transports import OpenWire
 from refusals import PASSWORD
 from servers.etcd import shared_server, shared_tls_server
 
@@ -107,15 +107,15 @@ def test_a_url_says_who_where_and_what():
 def refused(wire_to):
     """Return the error of a refused request, after checking its message."""
 
-    def asked(wire: OpenWire, key: bytes, within: float) -> None:
-        answer = wire.ask(requests.put(key, b""), within=within)
+    def asked(transport: OpenWire, key: bytes, within: float) -> None:
+        answer = transport.ask(requests.put(key, b""), within=within)
         assert isinstance(answer, GrpcError)
-        raise errors.refused(answer, where=wire.wire.where)
+        raise errors.refused(answer, where=transport.transport.where)
 
     def refused(url: str, key: bytes = b"test", **options: Any) -> LockError:
-        wire = wire_to(url, **options)
+        transport = wire_to(url, **options)
         with pytest.raises(LockError) as told:
-            asked(wire, key, 10.0)
+            asked(transport, key, 10.0)
         assert PASSWORD not in str(told.value)
         assert "\n" not in str(told.value)
         assert url.rpartition("@")[2] in str(told.value)

@@ -175,8 +175,8 @@ def test_a_lease_outlives_many_tokens(flavour, server, namespace):
     tokens: set[bytes] = set()
 
     def is_third() -> bool:
-        wire = locks._client.backend._reading.session.wire
-        tokens.update({wire._members._token} - {b""})
+        transport = locks._client.backend._reading.session.transport
+        tokens.update({transport._members._token} - {b""})
         return len(tokens) > 2
 
     eventually(is_third, what="it was told who we are three times")

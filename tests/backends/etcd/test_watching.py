@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from backends.etcd.impostors import GREETING, at_each_call
-from backends.etcd.wires import OpenWire, SessionWatches, Watcher
+from backends.etcd.transports import OpenWire, SessionWatches, Watcher
 from servers.etcd import shared_cluster
 
 from lockfast import BackendUnavailable
@@ -41,9 +41,9 @@ def clerk(wire_to, own_server) -> OpenWire:
     return wire_to(own_server.url.replace("://", "://clerk:sesame@"))
 
 
-def begun(wire: OpenWire, key: bytes) -> Watcher:
+def begun(transport: OpenWire, key: bytes) -> Watcher:
     """Return a stream on which a watch has begun."""
-    stream = wire.watch()
+    stream = transport.watch()
     stream.say(requests.watch(1, key, since=0, deletions=True))
     stream.until(lambda heard: heard)
     return stream
@@ -54,24 +54,24 @@ def begun(wire: OpenWire, key: bytes) -> Watcher:
 
 def test_a_watch_leaves_a_member_together_with_the_requests(flavour, wire_to, cluster, key):
     """A member that does not answer requests reports no changes of keys either."""
-    wire = wire_to(cluster.url)
-    stream = begun(wire, key)
+    transport = wire_to(cluster.url)
+    stream = begun(transport, key)
     left = stream.heard[0].header.member
 
-    flavour.call(wire.wire.pass_by)
+    flavour.call(transport.transport.pass_by)
 
     eventually(lambda: not stream.listens(), what="the stream is given up")
     stream.close()
-    again = begun(wire, key)
+    again = begun(transport, key)
     assert again.heard[0].header.member != left
     again.close()
 
 
 def test_a_watch_stays_where_there_is_no_other_member(flavour, wire_to, server, key):
-    wire = wire_to(server.url)
-    stream = begun(wire, key)
+    transport = wire_to(server.url)
+    stream = begun(transport, key)
 
-    flavour.call(wire.wire.pass_by)
+    flavour.call(transport.transport.pass_by)
 
     assert stream.listens()
     stream.close()
@@ -79,10 +79,10 @@ def test_a_watch_stays_where_there_is_no_other_member(flavour, wire_to, server, 
 
 def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, key):
     """Even if there is no other member: this one does not answer on any connection."""
-    wire = wire_to(server.url)
-    stream = begun(wire, key)
+    transport = wire_to(server.url)
+    stream = begun(transport, key)
 
-    flavour.call(wire.wire.hang_up)
+    flavour.call(transport.transport.hang_up)
 
     eventually(lambda: not stream.listens(), what="the stream is given up")
     stream.close()
@@ -90,8 +90,8 @@ def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, ke
 
 def test_a_watch_leaves_a_member_that_has_lost_its_leader(wire_to, cluster, key):
     """Such a member sees no changes, and would stay silent if it were not asked to report that."""
-    wire = wire_to(cluster.members[0].url)
-    stream = begun(wire, key)
+    transport = wire_to(cluster.members[0].url)
+    stream = begun(transport, key)
 
     for one in cluster.members[1:]:
         one.pause()
@@ -107,8 +107,8 @@ def test_a_way_that_is_cut_is_noticed_by_who_only_listens(
 ):
     """Even without a reset: nothing is requested, so no reply would ever be late."""
     with Proxy(server.port, scheme="etcd") as proxy:
-        wire = wire_to(proxy.url)
-        stream = begun(wire, key)
+        transport = wire_to(proxy.url)
+        stream = begun(transport, key)
 
         proxy.cut(told=is_told)
         monkeypatch.setattr(grpc, "PING_SECONDS", 0.1)
@@ -121,8 +121,8 @@ def test_a_way_that_is_cut_is_noticed_by_who_only_listens(
 
 def test_a_member_that_is_there_is_not_taken_for_gone(wire_to, server, key, monkeypatch):
     """It answers a ping."""
-    wire = wire_to(server.url)
-    stream = begun(wire, key)
+    transport = wire_to(server.url)
+    stream = begun(transport, key)
     monkeypatch.setattr(grpc, "PING_SECONDS", 0.0)
     stream.listens()  # sends one ping
     monkeypatch.setattr(grpc, "PING_SECONDS", 60.0)
@@ -137,9 +137,9 @@ def test_a_member_that_is_there_is_not_taken_for_gone(wire_to, server, key, monk
 def test_a_member_that_is_about_to_go_is_left_by_the_watch_too(wire_to, talker, key, last):
     """GOAWAY lets calls that have begun end by themselves, and a watch never does."""
     leave = frame(frames.GOAWAY, 0, 0, last.to_bytes(4, "big") + bytes(4))
-    wire = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: leave)).url)
+    transport = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: leave)).url)
 
-    stream = wire.watch()
+    stream = transport.watch()
 
     eventually(lambda: not stream.listens(), what="the stream is given up")
     stream.close()
@@ -163,14 +163,14 @@ def test_a_watch_after_the_token_has_run_out(clerk, own_server):
     """A stream authenticates when it is opened: a new one is opened, with a new token."""
     watches = SessionWatches(clerk)
     watches.watch(b"ours/a", lambda _: None)
-    stale = clerk.wire._token
+    stale = clerk.transport._token
 
     def is_watched() -> bool:
         told: list[Any] = []
         watches.watch(b"ours/%d" % watches.lost, told.append)
         own_server.put(f"ours/{watches.lost}")
         eventually(lambda: told, what="it is told of something")
-        return told[0] is not None and clerk.wire._token != stale
+        return told[0] is not None and clerk.transport._token != stale
 
     own_server.ask("auth/user/changepw", name="clerk", password="sesame")  # ends its tokens
     eventually(is_watched, what="a watch tells what happened")
@@ -204,14 +204,14 @@ def test_no_thread_to_read_it(clerk, own_server, monkeypatch):
 def test_nothing_is_asked_or_watched_after_closing(wire_to, server, key):
     """Otherwise it would connect again, and nothing would ever close that connection."""
     with Proxy(server.port, scheme="etcd") as proxy:
-        wire = wire_to(proxy.url)
-        wire.ask(requests.range_(key))
-        wire.close()
+        transport = wire_to(proxy.url)
+        transport.ask(requests.range_(key))
+        transport.close()
         eventually(lambda: proxy.connections == 0, what="all connections are closed")
 
         with pytest.raises(BackendUnavailable, match="closed"):
-            wire.ask(requests.range_(key))
+            transport.ask(requests.range_(key))
         with pytest.raises(BackendUnavailable, match="closed"):
-            wire.watch()
+            transport.watch()
 
         assert proxy.connections == 0

@@ -35,11 +35,11 @@ def own_server():
 
 def test_many_calls_at_once(wire_to, server, key):
     """Each gets its own reply."""
-    wire = wire_to(server.url)
+    transport = wire_to(server.url)
     for number in range(40):
-        wire.ask(requests.put(key + b"/%d" % number, b"%d" % number))
+        transport.ask(requests.put(key + b"/%d" % number, b"%d" % number))
 
-    asked = [wire.begin(requests.range_(key + b"/%d" % number)) for number in range(40)]
+    asked = [transport.begin(requests.range_(key + b"/%d" % number)) for number in range(40)]
 
     found = [one.result(20).keys[0].value for one in asked]
     assert found == [b"%d" % number for number in range(40)]
@@ -47,39 +47,39 @@ def test_many_calls_at_once(wire_to, server, key):
 
 def test_large_questions_and_large_answers(wire_to, server, key):
     """Larger than what may be in flight before the other side has read it."""
-    wire = wire_to(server.url)
+    transport = wire_to(server.url)
     large = b"x" * 1_400_000
 
-    wire.ask(requests.put(key, large))
-    wire.ask(requests.put(key + b"/2", large))
-    found = wire.ask(requests.range_(key, requests.prefix_end(key)))
+    transport.ask(requests.put(key, large))
+    transport.ask(requests.put(key + b"/2", large))
+    found = transport.ask(requests.range_(key, requests.prefix_end(key)))
 
     assert [one.value for one in found.keys] == [large, large]
 
 
 def test_a_thousand_calls_on_one_connection(wire_to, server, key):
     """More than may be sent before the server has to open the window."""
-    wire = wire_to(server.url)
+    transport = wire_to(server.url)
 
     for _ in range(1000):
-        wire.ask(requests.put(key, b"x" * 200))
+        transport.ask(requests.put(key, b"x" * 200))
 
-    assert wire.ask(requests.range_(key)).keys[0].version == 1000
+    assert transport.ask(requests.range_(key)).keys[0].version == 1000
 
 
 def test_tls_on_both_sides(wire_to, key):
     server = shared_tls_server()
-    wire = wire_to(server.url, **server.client_options)
+    transport = wire_to(server.url, **server.client_options)
 
-    asked = [wire.begin(requests.put(key + b"/%d" % number, b"")) for number in range(20)]
+    asked = [transport.begin(requests.put(key + b"/%d" % number, b"")) for number in range(20)]
     for one in asked:
         one.result(20)
 
-    assert wire.ask(requests.range_(key, requests.prefix_end(key))).total == 20
-    watcher = wire.watch()
+    assert transport.ask(requests.range_(key, requests.prefix_end(key))).total == 20
+    watcher = transport.watch()
     watcher.say(requests.watch(1, key + b"/1", since=0, deletions=True))
     watcher.until(lambda heard: heard)
-    wire.ask(requests.delete(key + b"/1"))
+    transport.ask(requests.delete(key + b"/1"))
     watcher.until(lambda heard: any(one.changes for one in heard))
     watcher.close()
 
@@ -89,110 +89,110 @@ def test_tls_on_both_sides(wire_to, key):
 
 def test_a_server_that_stands_still(wire_to, own_server, key):
     """At the deadline the outcome of the request is unknown; then the transport works again."""
-    wire = wire_to(own_server.url)
-    wire.ask(requests.put(key, b"1"))
+    transport = wire_to(own_server.url)
+    transport.ask(requests.put(key, b"1"))
 
     own_server.pause()
     with pytest.raises(OutcomeUnknown):
-        wire.ask(requests.put(key, b"2"), within=SOON)
+        transport.ask(requests.put(key, b"2"), within=SOON)
     own_server.resume()
 
-    assert wire.ask(requests.range_(key)).keys[0].value in (b"1", b"2")
+    assert transport.ask(requests.range_(key)).keys[0].value in (b"1", b"2")
 
 
 def test_nobody_listens(wire_to, key):
     """Nothing was sent, so nothing was done."""
     [port] = free_ports(1)
-    wire = wire_to(f"etcd://127.0.0.1:{port}")
+    transport = wire_to(f"etcd://127.0.0.1:{port}")
 
     with pytest.raises(BackendUnavailable, match="nothing listens"):
-        wire.ask(requests.put(key, b""), within=SOON)
+        transport.ask(requests.put(key, b""), within=SOON)
 
 
 def test_a_connection_that_breaks_before_the_answer(wire_to, proxy, server, key):
-    wire = wire_to(proxy.url)
-    wire.ask(requests.range_(key))
+    transport = wire_to(proxy.url)
+    transport.ask(requests.range_(key))
     cut = proxy.cut_reply_to(key)
 
     with pytest.raises(OutcomeUnknown):
-        wire.ask(requests.put(key, b"1"))
+        transport.ask(requests.put(key, b"1"))
 
     assert cut.is_set()
-    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+    assert transport.ask(requests.range_(key)).keys[0].value == b"1"
 
 
 def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
     """The loss is noticed, and a new connection is made; if none can be, nothing was sent."""
-    wire = wire_to(proxy.url)
-    wire.ask(requests.put(key, b"1"))
+    transport = wire_to(proxy.url)
+    transport.ask(requests.put(key, b"1"))
 
     def is_noticed() -> bool:
         try:
-            return wire.ask(requests.range_(key), within=SOON).keys[0].value == b"1"
+            return transport.ask(requests.range_(key), within=SOON).keys[0].value == b"1"
         except BackendUnavailable:
             return True
 
     # The first request may still fail, if the kernel has yet to report that the connection is gone.
     proxy.reset()
     eventually(is_noticed, despite=(OutcomeUnknown,))
-    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+    assert transport.ask(requests.range_(key)).keys[0].value == b"1"
 
     proxy.refuse()
     eventually(is_noticed, despite=(OutcomeUnknown,))
     with pytest.raises(BackendUnavailable):
-        wire.ask(requests.put(key, b"2"), within=SOON)
+        transport.ask(requests.put(key, b"2"), within=SOON)
 
 
 def test_a_way_that_is_cut_without_a_word(wire_to, proxy, key):
     """The connection is given up: otherwise it would stay open while the kernel retransmits."""
-    wire = wire_to(proxy.url)
-    wire.ask(requests.put(key, b"1"))
+    transport = wire_to(proxy.url)
+    transport.ask(requests.put(key, b"1"))
 
     proxy.cut()
     with pytest.raises(OutcomeUnknown):
-        wire.ask(requests.put(key, b"2"), within=SOON)
+        transport.ask(requests.put(key, b"2"), within=SOON)
     proxy.mend()
 
-    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+    assert transport.ask(requests.range_(key)).keys[0].value == b"1"
 
 
 def test_a_late_call_does_not_harm_the_others(flavour, wire_to, own_server, key):
     """Only the call whose time is up fails, while the connection works."""
-    wire = wire_to(own_server.url)
-    wire.ask(requests.put(key, b"1"))
+    transport = wire_to(own_server.url)
+    transport.ask(requests.put(key, b"1"))
     own_server.pause()
-    patient = wire.begin(requests.range_(key))
+    patient = transport.begin(requests.range_(key))
     with pytest.raises((OutcomeUnknown, BackendUnavailable)):
-        wire.ask(requests.range_(key), within=0.05)
+        transport.ask(requests.range_(key), within=0.05)
     own_server.resume()
 
     assert patient.result(20).keys[0].value == b"1"
 
 
 def test_a_server_that_is_started_anew(wire_to, own_server, key):
-    wire = wire_to(own_server.url)
-    wire.ask(requests.put(key, b"1"))
+    transport = wire_to(own_server.url)
+    transport.ask(requests.put(key, b"1"))
 
     own_server.kill()
     own_server.start()
 
-    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+    assert transport.ask(requests.range_(key)).keys[0].value == b"1"
 
 
 def test_what_is_not_etcd(wire_to, talker, key):
     for greeting in (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"):
-        wire = wire_to(talker(greeting=greeting).url)
+        transport = wire_to(talker(greeting=greeting).url)
 
         with pytest.raises(ConfigurationError, match="not as etcd does"):
-            wire.ask(requests.range_(key), within=5.0)
+            transport.ask(requests.range_(key), within=5.0)
 
 
 def test_a_port_that_says_nothing(wire_to, talker, key):
     """No request is sent: the handshake comes first."""
-    wire = wire_to(talker().url)
+    transport = wire_to(talker().url)
 
     with pytest.raises(BackendUnavailable, match="in time"):
-        wire.ask(requests.put(key, b""), within=0.3)
+        transport.ask(requests.put(key, b""), within=0.3)
 
 
 # -- several members -----------------------------------------------------------------------
@@ -205,37 +205,37 @@ def cluster():
 
 def test_the_first_member_that_answers_is_asked(wire_to, cluster, key):
     [port] = free_ports(1)
-    wire = wire_to(f"etcd://127.0.0.1:{port},{cluster.address}")
+    transport = wire_to(f"etcd://127.0.0.1:{port},{cluster.address}")
 
-    assert wire.ask(requests.put(key, b"1")).header.member == cluster.members[0].id
-    assert wire.ask(requests.range_(key)).header.member == cluster.members[0].id
+    assert transport.ask(requests.put(key, b"1")).header.member == cluster.members[0].id
+    assert transport.ask(requests.range_(key)).header.member == cluster.members[0].id
 
 
 def test_a_member_that_dies(wire_to, cluster, key):
     """Requests to it have an unknown outcome or were not carried out; the next one is served."""
-    wire = wire_to(cluster.url)
-    first = wire.ask(requests.put(key, b"1")).header.member
+    transport = wire_to(cluster.url)
+    first = transport.ask(requests.put(key, b"1")).header.member
 
     cluster.members[0].kill()
 
     eventually(
-        lambda: wire.ask(requests.range_(key, serializable=True)).header.member != first,
+        lambda: transport.ask(requests.range_(key, serializable=True)).header.member != first,
         despite=(OutcomeUnknown, BackendUnavailable),
     )
 
 
 def test_a_member_that_stands_still(wire_to, cluster, key):
     """The request waits until its deadline; the next request goes to another member."""
-    wire = wire_to(cluster.url)
-    first = wire.ask(requests.put(key, b"1")).header.member
+    transport = wire_to(cluster.url)
+    first = transport.ask(requests.put(key, b"1")).header.member
     [frozen] = [one for one in cluster.members if one.id == first]
 
     frozen.pause()
     with pytest.raises(OutcomeUnknown):
-        wire.ask(requests.put(key, b"2"), within=SOON)
+        transport.ask(requests.put(key, b"2"), within=SOON)
 
     def answered() -> int:
-        return wire.ask(requests.range_(key, serializable=True), within=5.0).header.member
+        return transport.ask(requests.range_(key, serializable=True), within=5.0).header.member
 
     assert answered() != first
     frozen.resume()
@@ -244,43 +244,43 @@ def test_a_member_that_stands_still(wire_to, cluster, key):
 def test_a_member_that_stands_still_before_it_is_connected_to(wire_to, cluster, key):
     """Its kernel accepts connections, but it never completes a handshake."""
     cluster.members[0].pause()
-    wire = wire_to(cluster.url)
+    transport = wire_to(cluster.url)
 
-    found = wire.ask(requests.range_(key, serializable=True), within=6.0)
+    found = transport.ask(requests.range_(key, serializable=True), within=6.0)
 
     cluster.members[0].resume()
     assert found.header.member == cluster.members[1].id
 
 
 def test_a_member_that_is_hung_up_on(flavour, wire_to, cluster, key):
-    wire = wire_to(cluster.url)
-    first = wire.ask(requests.put(key, b"1")).header.member
+    transport = wire_to(cluster.url)
+    first = transport.ask(requests.put(key, b"1")).header.member
 
-    flavour.call(wire.wire.hang_up)
+    flavour.call(transport.transport.hang_up)
 
-    assert wire.ask(requests.range_(key)).header.member != first
+    assert transport.ask(requests.range_(key)).header.member != first
 
 
 def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, cluster, key):
     """The member announces that it closes: requests that it has not begun go to another."""
-    wire = wire_to(cluster.url)
-    wire.ask(requests.put(key, b"1"))
+    transport = wire_to(cluster.url)
+    transport.ask(requests.put(key, b"1"))
     stop = threading.Event()
     errors: list[BaseException] = []
 
     def keep_asking() -> None:
         while not stop.is_set():
             try:
-                wire.ask(requests.range_(key, serializable=True), within=10.0)
+                transport.ask(requests.range_(key, serializable=True), within=10.0)
             except OutcomeUnknown as error:
                 errors.append(error)
 
-    asking = [wire.flavour.start(keep_asking) for _ in range(4)]
+    asking = [transport.flavour.start(keep_asking) for _ in range(4)]
     try:
         cluster.members[0].process.send_signal(signal.SIGTERM)
         eventually(lambda: not cluster.members[0].is_running, what="it has ended")
         eventually(
-            lambda: wire.ask(requests.range_(key, serializable=True)),
+            lambda: transport.ask(requests.range_(key, serializable=True)),
             what="another one answers",
             despite=(OutcomeUnknown,),
         )
@@ -294,8 +294,8 @@ def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, clus
 
 
 def test_a_stream_ends_with_its_member(wire_to, cluster, key):
-    wire = wire_to(cluster.url)
-    watcher = wire.watch()
+    transport = wire_to(cluster.url)
+    watcher = transport.watch()
     watcher.say(requests.watch(1, key, since=0, deletions=True))
     watcher.until(lambda heard: heard)
 
@@ -304,7 +304,7 @@ def test_a_stream_ends_with_its_member(wire_to, cluster, key):
     eventually(lambda: not watcher.listens(), what="it is told")
     assert not watcher.say(requests.unwatch(1))
     watcher.close()
-    again = wire.watch()
+    again = transport.watch()
     again.say(requests.watch(1, key, since=0, deletions=True))
     again.until(lambda heard: heard)
     again.close()
@@ -334,13 +334,13 @@ def test_a_user_is_known_by_name_and_password(clerk):
 def test_a_token_that_is_not_known_any_more_is_asked_for_again(flavour, clerk, guarded):
     """A user's tokens end when its password is set, even to the same one."""
     clerk.ask(requests.put(b"ours/a", b"1"))
-    token = clerk.wire._token
+    token = clerk.transport._token
 
     guarded.ask("auth/user/changepw", name="clerk", password="sesame")
 
     asked = [clerk.begin(requests.range_(b"ours/a")) for _ in range(10)]
     assert {one.result(20).keys[0].value for one in asked} == {b"1"}
-    assert clerk.wire._token != token
+    assert clerk.transport._token != token
 
 
 def test_a_watch_by_somebody_who_may(clerk):
@@ -358,9 +358,9 @@ def test_a_user_may_come_by_a_certificate_alone(wire_to):
     """The certificate's common name is the user name."""
     with EtcdServer(tls=certificates()) as server:
         server.let_in("server", "sesame", prefix="ours/")
-        wire = wire_to(server.url, **server.tls.client_options())
+        transport = wire_to(server.url, **server.tls.client_options())
 
-        wire.ask(requests.put(b"ours/a", b"1"))
+        transport.ask(requests.put(b"ours/a", b"1"))
 
-        assert wire.ask(requests.range_(b"ours/a")).keys[0].value == b"1"
-        assert wire.ask(requests.range_(b"theirs")).code == "PERMISSION_DENIED"
+        assert transport.ask(requests.range_(b"ours/a")).keys[0].value == b"1"
+        assert transport.ask(requests.range_(b"theirs")).code == "PERMISSION_DENIED"

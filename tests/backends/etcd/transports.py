@@ -27,11 +27,13 @@ class OpenWire:
         self.flavour = flavour
         place = address.of_url(url, where=masked(url), namespace="test", options=options)
         kind = Members if flavour.name == "sync" else AsyncMembers
-        self.wire = flavour.call(kind, place, clock=flavour.clock)
+        self.transport = flavour.call(kind, place, clock=flavour.clock)
 
     def ask(self, request: Any, *, within: float = PATIENCE) -> Any:
         """Return the reply to a request."""
-        return self.flavour.call(self.wire.ask, request, deadline=self.flavour.clock.now() + within)
+        return self.flavour.call(
+            self.transport.ask, request, deadline=self.flavour.clock.now() + within
+        )
 
     def begin(self, request: Any, *, within: float = PATIENCE) -> Future[Any]:
         """Send a request in the background of the test."""
@@ -44,10 +46,12 @@ class OpenWire:
     def is_left(self) -> bool:
         """Return whether no connection is kept for another call."""
         is_sync = self.flavour.name == "sync"
-        return not any(one._idle._idle if is_sync else one._links for one in self.wire._members)
+        return not any(
+            one._idle._idle if is_sync else one._connections for one in self.transport._members
+        )
 
     def close(self) -> None:
-        self.flavour.call(self.wire.close)
+        self.flavour.call(self.transport.close)
 
 
 class Watcher:
@@ -57,7 +61,7 @@ class Watcher:
         self._flavour = one.flavour
         self.heard: list[Watched] = []
         deadline = one.flavour.clock.now() + PATIENCE
-        self.stream = one.flavour.call(one.wire.watch, self._hear, deadline=deadline)
+        self.stream = one.flavour.call(one.transport.watch, self._hear, deadline=deadline)
 
     def _hear(self, message: bytes) -> None:
         self.heard.append(read_reply(Watched, message))
@@ -87,11 +91,13 @@ class Watcher:
 class SessionWatches:
     """The watcher of a session."""
 
-    def __init__(self, wire: OpenWire) -> None:
-        kind = watcher.Watcher if wire.flavour.name == "sync" else AsyncWatcher
-        self._flavour = wire.flavour
+    def __init__(self, transport: OpenWire) -> None:
+        kind = watcher.Watcher if transport.flavour.name == "sync" else AsyncWatcher
+        self._flavour = transport.flavour
         self.lost = 0
-        self.watcher = wire.flavour.call(kind, wire.wire, clock=wire.flavour.clock, lost=self._lose)
+        self.watcher = transport.flavour.call(
+            kind, transport.transport, clock=transport.flavour.clock, lost=self._lose
+        )
 
     def _lose(self) -> None:
         self.lost += 1

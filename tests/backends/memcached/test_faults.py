@@ -247,7 +247,7 @@ def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
     locks, other = flavour.locks(server.url), flavour.locks(server.url)
     lease = locks.lock("door").acquire()
     other.lock("gate").acquire().release()
-    flavour.call(other._client.backend._wire.close)
+    flavour.call(other._client.backend._transport.close)
 
     with full_table():
         with pytest.raises(BackendUnavailable):

@@ -28,12 +28,12 @@ class Transport:
 
 async def answered(data: bytes) -> list[object]:
     """Return the outcomes of two requests whose replies come in one packet."""
-    link = MemcachedConnection(b"lockfast", Clock(), where="here")
-    link.connection_made(Transport())  # type: ignore[arg-type]
+    connection = MemcachedConnection(b"lockfast", Clock(), where="here")
+    connection.connection_made(Transport())  # type: ignore[arg-type]
     moment = asyncio.get_running_loop().time() + 60
-    both = [link.send(meta.NOOP, deadline=moment) for _ in range(2)]
+    both = [connection.send(meta.NOOP, deadline=moment) for _ in range(2)]
     await asyncio.sleep(0)  # they are sent
-    link.data_received(data)
+    connection.data_received(data)
     return list(await asyncio.gather(*both, return_exceptions=True))
 
 
@@ -65,14 +65,14 @@ def test_a_server_without_room_may_say_so_before_it_is_asked():
     """A refusal may come right after the accept: a request not sent by then is never sent."""
 
     async def play() -> None:
-        link, transport = MemcachedConnection(b"lockfast", Clock(), where="here"), Transport()
-        link.connection_made(transport)  # type: ignore[arg-type]
-        asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
+        connection, transport = MemcachedConnection(b"lockfast", Clock(), where="here"), Transport()
+        connection.connection_made(transport)  # type: ignore[arg-type]
+        asked = connection.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
 
-        link.data_received(b"ERROR Too many open connections\r\n")
+        connection.data_received(b"ERROR Too many open connections\r\n")
 
         assert isinstance(await asked, meta.MetaError)
-        assert not link.is_open
+        assert not connection.is_open
         await asyncio.sleep(0)
         assert not transport.written
 
@@ -83,11 +83,11 @@ def test_another_refusal_that_comes_before_it_was_asked_for_is_no_answer():
     """The server may still carry out what is sent after it."""
 
     async def play() -> None:
-        link = MemcachedConnection(b"lockfast", Clock(), where="here")
-        link.connection_made(Transport())  # type: ignore[arg-type]
-        asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
+        connection = MemcachedConnection(b"lockfast", Clock(), where="here")
+        connection.connection_made(Transport())  # type: ignore[arg-type]
+        asked = connection.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
 
-        link.data_received(b"SERVER_ERROR out of memory\r\n")
+        connection.data_received(b"SERVER_ERROR out of memory\r\n")
 
         with pytest.raises(OutcomeUnknown):
             await asked

@@ -76,7 +76,7 @@ def wire_to(flavour: Flavour) -> Iterator[Callable[..., BlockingWire]]:
 
 
 @pytest.fixture
-def wire(wire_to, server) -> BlockingWire:
+def transport(wire_to, server) -> BlockingWire:
     return wire_to(server.url())
 
 

@@ -54,11 +54,11 @@ def total(server: MariadbServer, table: str) -> int:
     return int(server.run(f"SELECT SUM(v) FROM {table}", database="test")[0][0])
 
 
-def test_values_come_back_as_they_were_given(wire) -> None:
+def test_values_come_back_as_they_were_given(transport) -> None:
     values = ("naïve ' \" \\ % \0 🔒", b"\0\xff'\\%", 0.1 + 0.2, 2**53 - 1, None)
     kinds = "CONVERT(%s USING utf8mb4), CAST(%s AS BINARY), %s + 0, %s + 0, %s"
 
-    [found] = wire.ask(f"SELECT {kinds}", *values)
+    [found] = transport.ask(f"SELECT {kinds}", *values)
 
     assert tuple(found) == values
 
@@ -66,66 +66,70 @@ def test_values_come_back_as_they_were_given(wire) -> None:
 def test_the_session_is_as_we_need_it_whatever_the_servers_defaults(wire_to) -> None:
     defaults = ("--transaction-isolation=SERIALIZABLE", "--sql-mode=ANSI,NO_BACKSLASH_ESCAPES")
     with MariadbServer(*defaults, "--default-time-zone=+07:00") as one:
-        wire = wire_to(one.url("mysql"))
+        transport = wire_to(one.url("mysql"))
 
-        [found] = wire.ask("SELECT @@tx_isolation, @@time_zone, @@autocommit, %s", 'it\'s \\ "x"')
+        [found] = transport.ask(
+            "SELECT @@tx_isolation, @@time_zone, @@autocommit, %s", 'it\'s \\ "x"'
+        )
 
         assert tuple(found) == ("READ-COMMITTED", "+00:00", 1, 'it\'s \\ "x"')
-        wire.close()
+        transport.close()
 
 
-def test_after_an_error_the_connection_is_as_good_as_before(wire) -> None:
-    before = wire.ask(ME)
+def test_after_an_error_the_connection_is_as_good_as_before(transport) -> None:
+    before = transport.ask(ME)
     with pytest.raises(Exception, match=r"SQL syntax"):
-        wire.ask("SELEKT 1")
+        transport.ask("SELEKT 1")
 
-    assert wire.ask(ME) == before
+    assert transport.ask(ME) == before
 
 
-def test_a_request_that_is_not_answered_in_time_ends_its_connection(wire) -> None:
+def test_a_request_that_is_not_answered_in_time_ends_its_connection(transport) -> None:
     """Its reply, which comes later, must not be taken for that of the next request."""
-    before = wire.ask(ME)
+    before = transport.ask(ME)
     with pytest.raises(OutcomeUnknown, match="did not answer"):
-        wire.ask("SELECT SLEEP(30)", within=0.2)
+        transport.ask("SELECT SLEEP(30)", within=0.2)
 
-    assert wire.ask(ME) != before
+    assert transport.ask(ME) != before
 
 
-def test_four_connections_serve_any_number(wire) -> None:
-    tasks = [wire.flavour.start(wire.ask, "SELECT SLEEP(0.02), %s", i) for i in range(24)]
+def test_four_connections_serve_any_number(transport) -> None:
+    tasks = [transport.flavour.start(transport.ask, "SELECT SLEEP(0.02), %s", i) for i in range(24)]
 
     answers = [one.result()[0][1] for one in tasks]
 
     assert answers == list(range(24))
-    assert wire.inner.connections == 4
+    assert transport.inner.connections == 4
 
 
 def test_who_gets_no_connection_in_time_has_asked_nothing(wire_to, server) -> None:
-    wire = wire_to(server.url(), most=1)
-    wire.ask("SELECT 1")
-    busy = wire.flavour.start(wire.ask, "SELECT SLEEP(0.613)")
+    transport = wire_to(server.url(), most=1)
+    transport.ask("SELECT 1")
+    busy = transport.flavour.start(transport.ask, "SELECT SLEEP(0.613)")
     eventually(lambda: running(server, "SLEEP(0.613)"))
 
     with pytest.raises(BackendUnavailable, match="no connection was free in time"):
-        wire.ask("SELECT 1", within=0.05)
+        transport.ask("SELECT 1", within=0.05)
 
     busy.result()
 
 
-def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
+def test_a_session_that_the_server_ended_is_replaced(transport, server) -> None:
     """Noticed before anything is sent on it, so nothing is in doubt."""
-    [(number,)] = wire.ask(ME)
-    [link] = wire.inner._pool._idle
+    [(number,)] = transport.ask(ME)
+    [connection] = transport.inner._pool._idle
     server.run("KILL %s", number)
-    eventually(lambda: not link.is_sound())
+    eventually(lambda: not connection.is_sound())
     # A connection that answered a moment ago is not checked.
-    eventually(lambda: wire.flavour.clock.now() - link.used_at > TRUSTED_UNPOLLED_SECONDS)
+    eventually(
+        lambda: transport.flavour.clock.now() - connection.used_at > TRUSTED_UNPOLLED_SECONDS
+    )
 
-    assert wire.ask(ME) != [(number,)]
+    assert transport.ask(ME) != [(number,)]
 
 
-def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(wire, server) -> None:
-    asked = wire.flavour.start(wire.ask, "SELECT SLEEP(47)")
+def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(transport, server) -> None:
+    asked = transport.flavour.start(transport.ask, "SELECT SLEEP(47)")
     eventually(lambda: running(server, "SLEEP(47)"))
     for one in running(server, "SLEEP(47)"):
         server.run("KILL %s", one)
@@ -133,7 +137,7 @@ def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(wire, server) 
     with pytest.raises(OutcomeUnknown):
         asked.result()
 
-    assert [tuple(row) for row in wire.ask("SELECT 1")] == [(1,)]
+    assert [tuple(row) for row in transport.ask("SELECT 1")] == [(1,)]
 
 
 @pytest.mark.parametrize("nothing", ["lose_reply_to", "cut_reply_to", "reset_on"])
@@ -141,14 +145,14 @@ def test_a_transaction_that_is_cut_before_its_commit_did_nothing(
     wire_to, server, numbers, nothing
 ) -> None:
     with Proxy(server.port) as proxy:
-        wire = wire_to(f"mariadb://root@127.0.0.1:{proxy.port}/test")
-        wire.ask("SELECT 1")
+        transport = wire_to(f"mariadb://root@127.0.0.1:{proxy.port}/test")
+        transport.ask("SELECT 1")
         getattr(proxy, nothing)(b"SUM(v)")
 
         with pytest.raises(BackendUnavailable, match="nothing was done"):
-            wire.transact(adding(numbers, 1), within=1.0)
+            transport.transact(adding(numbers, 1), within=1.0)
 
-        wire.close()
+        transport.close()
     eventually(lambda: wire_is_free(server, numbers), what="the row is unlocked")
     assert total(server, numbers) == 0
 
@@ -161,66 +165,66 @@ def wire_is_free(server: MariadbServer, table: str) -> bool:
 @pytest.mark.parametrize("doubt", ["lose_reply_to", "cut_reply_to"])
 def test_a_commit_whose_answer_is_lost_leaves_us_in_doubt(wire_to, server, numbers, doubt) -> None:
     with Proxy(server.port) as proxy:
-        wire = wire_to(f"mariadb://root@127.0.0.1:{proxy.port}/test")
-        wire.ask("SELECT 1")
+        transport = wire_to(f"mariadb://root@127.0.0.1:{proxy.port}/test")
+        transport.ask("SELECT 1")
         getattr(proxy, doubt)(b"COMMIT")
 
         with pytest.raises(OutcomeUnknown):
-            wire.transact(adding(numbers, 1), within=1.0)
+            transport.transact(adding(numbers, 1), within=1.0)
 
-        wire.close()
+        transport.close()
     assert total(server, numbers) == 1
 
 
-def test_what_the_steps_refuse_is_rolled_back(wire, server, numbers) -> None:
+def test_what_the_steps_refuse_is_rolled_back(transport, server, numbers) -> None:
     def steps():
         yield from adding(numbers, 1, 2)()
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        wire.transact(steps)
+        transport.transact(steps)
 
     eventually(lambda: wire_is_free(server, numbers), what="the rows are unlocked")
     assert total(server, numbers) == 0
 
 
-def test_a_refusal_of_the_steps_costs_no_connection(wire, numbers) -> None:
-    before = wire.ask(ME)
+def test_a_refusal_of_the_steps_costs_no_connection(transport, numbers) -> None:
+    before = transport.ask(ME)
 
     def steps():
         yield from adding(numbers, 1)()
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        wire.transact(steps)
+        transport.transact(steps)
 
-    assert wire.ask(ME) == before
-    assert wire.transact(adding(numbers, 1)) == 1
+    assert transport.ask(ME) == before
+    assert transport.transact(adding(numbers, 1)) == 1
 
 
-def test_an_interrupt_in_the_middle_ends_the_connection(wire, server, numbers) -> None:
+def test_an_interrupt_in_the_middle_ends_the_connection(transport, server, numbers) -> None:
     """Otherwise the next transaction on it would commit what was half done."""
-    before = wire.ask(ME)
+    before = transport.ask(ME)
 
     def steps():
         yield from adding(numbers, 1)()
         raise Interrupt
 
     with pytest.raises(Interrupt):
-        wire.transact(steps)
+        transport.transact(steps)
 
-    assert wire.ask(ME) != before
+    assert transport.ask(ME) != before
     eventually(lambda: wire_is_free(server, numbers), what="the row is unlocked")
-    assert wire.transact(adding(numbers, 1)) == 1
+    assert transport.transact(adding(numbers, 1)) == 1
 
 
 class Interrupt(BaseException):
     """Like Ctrl-C, but for the test alone."""
 
 
-def test_the_victim_of_a_deadlock_begins_anew(wire, server, numbers) -> None:
-    there = [wire.flavour.start(wire.transact, adding(numbers, 1, 2)) for _ in range(10)]
-    back = [wire.flavour.start(wire.transact, adding(numbers, 2, 1)) for _ in range(10)]
+def test_the_victim_of_a_deadlock_begins_anew(transport, server, numbers) -> None:
+    there = [transport.flavour.start(transport.transact, adding(numbers, 1, 2)) for _ in range(10)]
+    back = [transport.flavour.start(transport.transact, adding(numbers, 2, 1)) for _ in range(10)]
 
     for one in (*there, *back):
         one.result()
@@ -228,53 +232,55 @@ def test_the_victim_of_a_deadlock_begins_anew(wire, server, numbers) -> None:
     assert total(server, numbers) == 40
 
 
-def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, numbers) -> None:
+def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(
+    transport, server, numbers
+) -> None:
     """Longer than the server waits at a time; after the deadline, nothing was done."""
     with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {numbers} FOR UPDATE")
-        waiting = wire.flavour.start(wire.transact, adding(numbers, 1))
+        waiting = transport.flavour.start(transport.transact, adding(numbers, 1))
         with pytest.raises(BackendUnavailable):
-            wire.transact(adding(numbers, 1), within=session_variables.LOCK_WAIT_SECONDS + 0.5)
+            transport.transact(adding(numbers, 1), within=session_variables.LOCK_WAIT_SECONDS + 0.5)
         other.rollback()
 
     assert waiting.result() == 1
 
 
-def test_who_stands_still_in_a_transaction_loses_it(wire, server, numbers) -> None:
+def test_who_stands_still_in_a_transaction_loses_it(transport, server, numbers) -> None:
     """Otherwise a frozen client would close the name to everyone."""
-    assert wire.transact(adding(numbers, 1)) == 1
+    assert transport.transact(adding(numbers, 1)) == 1
 
     def frozen():
         yield [Query(f"SELECT v FROM {numbers} FOR UPDATE", ())]
         time.sleep(connection_setup.IDLE_TRANSACTION_SECONDS + 2)
         yield [Query(f"UPDATE {numbers} SET v = 100", ())]
 
-    stopped = wire.flavour.start(wire.transact, frozen)
-    if wire.flavour.name == "sync":
+    stopped = transport.flavour.start(transport.transact, frozen)
+    if transport.flavour.name == "sync":
         eventually(lambda: not wire_is_free(server, numbers), what="it has locked the rows")
-        assert wire.transact(adding(numbers, 1)) == 2
+        assert transport.transact(adding(numbers, 1)) == 2
     with pytest.raises(BackendUnavailable, match="nothing was done"):
         stopped.result()
 
-    assert total(server, numbers) == (2 if wire.flavour.name == "sync" else 1)
+    assert total(server, numbers) == (2 if transport.flavour.name == "sync" else 1)
 
 
-def test_an_idle_connection_is_left_before_the_server_ends_it(wire, monkeypatch) -> None:
-    before = wire.ask(ME)
-    monkeypatch.setattr(wire.inner._pool, "_idle_for", 0.0)
+def test_an_idle_connection_is_left_before_the_server_ends_it(transport, monkeypatch) -> None:
+    before = transport.ask(ME)
+    monkeypatch.setattr(transport.inner._pool, "_idle_for", 0.0)
 
-    assert wire.ask(ME) != before
-    assert wire.inner.connections == 1
+    assert transport.ask(ME) != before
+    assert transport.inner.connections == 1
 
 
-def test_a_closed_wire_leaves_nothing_behind(wire, server) -> None:
-    [(number,)] = wire.ask(ME)
+def test_a_closed_wire_leaves_nothing_behind(transport, server) -> None:
+    [(number,)] = transport.ask(ME)
 
-    wire.close()
+    transport.close()
 
     gone = "SELECT count(*) FROM information_schema.PROCESSLIST WHERE ID = %s"
     eventually(lambda: server.run(gone, number) == ((0,),), what="the server sees nobody")
-    assert wire.inner.connections == 0
+    assert transport.inner.connections == 0
 
 
 def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypatch) -> None:
@@ -296,9 +302,9 @@ def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypat
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
         clock = Clock()
-        link = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
+        connection = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
         address: Any = SimpleNamespace(settings={})
-        task = asyncio.ensure_future(link.connect(address, deadline=clock.now() + 60))
+        task = asyncio.ensure_future(connection.connect(address, deadline=clock.now() + 60))
         for _ in range(3):
             await asyncio.sleep(0)
         task.cancel()
@@ -329,11 +335,11 @@ def test_a_machine_that_stands_still_while_one_connects_costs_no_more_than_the_d
             return made
 
         monkeypatch.setattr(loop, "create_connection", reached_at_the_deadline)
-        link = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
+        connection = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
         where = {"host": "127.0.0.1", "port": silent.getsockname()[1], "user": "root"}
         address: Any = SimpleNamespace(settings=where)
         deadline = clock.now() + 1.0
-        task = asyncio.ensure_future(link.connect(address, deadline=deadline))
+        task = asyncio.ensure_future(connection.connect(address, deadline=deadline))
 
         await asyncio.wait([task], timeout=PATIENCE)
 

@@ -40,9 +40,9 @@ class TestMaking(MakingLaws):
 
 
 def test_who_finds_them_there_needs_no_right_to_make_any(
-    wire, wire_to, server, user, unmade
+    transport, wire_to, server, user, unmade
 ) -> None:
-    made(wire, unmade)
+    made(transport, unmade)
 
     assert not made(wire_to(server.url(user=user)), unmade)
 

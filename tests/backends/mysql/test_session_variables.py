@@ -133,10 +133,10 @@ def test_every_variable_that_is_pinned_is_hostile_here(hostile, known):
 
 
 def test_our_session_pins_each(wire_to, hostile, known):
-    wire = wire_to(hostile.url(user="app"))
+    transport = wire_to(hostile.url(user="app"))
     pinned = [one for one in PINNED if one.name in known]
 
-    [found] = wire.ask(f"SELECT {', '.join(f'@@SESSION.{one.name}' for one in pinned)}")
+    [found] = transport.ask(f"SELECT {', '.join(f'@@SESSION.{one.name}' for one in pinned)}")
 
     wrong = {
         one.name: value

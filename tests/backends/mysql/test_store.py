@@ -45,7 +45,9 @@ def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
     assert len(locks.break_("door", owner=owner)) == 2
 
 
-def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, namespace) -> None:
+def test_the_time_is_read_after_the_lock_was_waited_for(
+    flavour, transport, server, namespace
+) -> None:
     """If it were read earlier, a lease that ended while we waited would look alive."""
     locks = flavour.locks(server.url(), namespace=namespace, **PATIENT)
     locks.lock("door").acquire(timeout=20)
@@ -56,7 +58,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, n
 
     with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
         cursor.execute("SELECT * FROM lockfast_door WHERE `key` = %s FOR UPDATE", (key,))
-        waiting = flavour.start(wire.transact, steps)
+        waiting = flavour.start(transport.transact, steps)
         eventually(lambda: who_wait(server), what="it waits for the row")
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute(f"SELECT SLEEP(0.2), {NOW}")
@@ -76,8 +78,8 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
     rows = "SELECT (SELECT count(*) FROM lockfast_door), (SELECT count(*) FROM lockfast_place)"
     assert server.run(rows, database=database) == ((1, 0),)
 
-    sweep = "DELETE FROM lockfast_door WHERE id = '' AND crowd = 0 AND last_token < "
-    server.run(f"{sweep} (UNIX_TIMESTAMP() + 86400) * 1000000", database=database)
+    reap = "DELETE FROM lockfast_door WHERE id = '' AND crowd = 0 AND last_token < "
+    server.run(f"{reap} (UNIX_TIMESTAMP() + 86400) * 1000000", database=database)
 
     assert server.run(rows, database=database) == ((0, 0),)
     assert locks.lock("door").acquire(timeout=20).token > first.token

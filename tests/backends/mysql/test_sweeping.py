@@ -22,10 +22,10 @@ server = each_server.server
 
 
 @pytest.fixture
-def names(wire, server, tables) -> Names:
+def names(transport, server, tables) -> Names:
     statements = MysqlStatements(tables, namespace="test")
     run, reaper = partial(server.run, database="test"), partial(MysqlReaper, tables)
-    return Names(wire, statements, run=run, key="`key`", mark="%s", reaper=reaper)
+    return Names(transport, statements, run=run, key="`key`", mark="%s", reaper=reaper)
 
 
 @pytest.fixture
@@ -59,26 +59,26 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
     names.old_one()
     with server.connect("test", autocommit=False) as taker, taker.cursor() as cursor:
         cursor.execute(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 3600}")
-        assert names.sweep() == 0
+        assert names.reap() == 0
         taker.commit()
 
-    assert names.sweep() == 0
+    assert names.reap() == 0
     assert names.holders() == ["taker"]
 
 
-def test_a_name_that_was_taken_after_the_broom_looked_stays(names, wire) -> None:
+def test_a_name_that_was_taken_after_the_broom_looked_stays(names, transport) -> None:
     """The reaper does not rely on what it read when it began."""
     names.old_one()
     reaper = MysqlReaper(names.tables)
-    gone, between = reaper.swept(wire.run(reaper.request()))
+    gone, between = reaper.reaped(transport.run(reaper.request()))
     assert (gone, between is None) == (0, False)
     names.run(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 60}")
 
-    assert wire.transact(partial(reaper.lines, between)) == 0
+    assert transport.transact(partial(reaper.lines, between)) == 0
     assert names.holders() == ["taker"]
 
 
-def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire) -> None:
+def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, transport) -> None:
     """The statement after the one that locks the name sees it."""
     names.old_one()
     names.stands("door", "buried", standing=4)
@@ -91,7 +91,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire) -> None:
         yield [Query(f"UPDATE {names.tables.place} SET standing = 1, until = {until}")]
         return (yield from resume(inner, locked))
 
-    assert wire.transact(steps) == 0
+    assert transport.transact(steps) == 0
     assert names.known() == {"door"}
 
 
@@ -105,18 +105,18 @@ def resume(steps, answers):
         return end.value
 
 
-def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire) -> None:
+def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, transport) -> None:
     last = names.old_one()
     mine = claim("taker", "door")
     asked = []
 
     def steps():
         gone = yield from MysqlReaper(names.tables).lines(ALL)
-        asked.append(wire.flavour.start(wire.run, names.statements.take_new(mine)))
+        asked.append(transport.flavour.start(transport.run, names.statements.take_new(mine)))
         yield [Query("SELECT SLEEP(0.2)")]
         return gone
 
-    assert wire.transact(steps) == 1
+    assert transport.transact(steps) == 1
     token = names.statements.token_in(asked[0].result(20))
     assert token is not None
     assert token > last

@@ -26,15 +26,15 @@ def locks(flavour, server, namespace) -> Any:
 
 def transactions(locks: Any) -> list[int]:
     """Return a list that grows by one with every transaction of the client."""
-    wire = getattr(locks, "_inner", locks)._client.backend._wire
+    transport = getattr(locks, "_inner", locks)._client.backend._transport
     counted: list[int] = []
-    real = wire.transact
+    real = transport.transact
 
     def transact(*arguments: Any, **more: Any) -> Any:
         counted.append(1)
         return real(*arguments, **more)
 
-    wire.transact = transact
+    transport.transact = transact
     return counted
 
 

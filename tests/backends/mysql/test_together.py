@@ -39,8 +39,8 @@ def statements(tables) -> MysqlStatements:
 
 
 @pytest.fixture
-def subject(wire, statements) -> Iterator[Subject]:
-    one = Subject(wire, statements, batch="SET")
+def subject(transport, statements) -> Iterator[Subject]:
+    one = Subject(transport, statements, batch="SET")
     yield one
     one.close()
 
@@ -160,16 +160,16 @@ def test_a_name_that_nobody_knows_is_taken_by_one_who_says_so(subject) -> None:
     assert subject.flavour.call(take, second, deadline=deadline, is_known=False) > token
 
 
-def test_what_goes_together_is_as_if_each_went_alone(wire, server, tables, statements) -> None:
+def test_what_goes_together_is_as_if_each_went_alone(transport, server, tables, statements) -> None:
     """A semaphore's permits, a delay, an owner: everything that a claim carries."""
     alone, other = (
         replace(claim(name), weight=2, capacity=5, lock_delay=3.0, min_hold=4.0, party="saga")
         for name in ("alone", "other")
     )
-    wire.run(statements.take_new(alone))
+    transport.run(statements.take_new(alone))
     operations = [Operation(OperationKind.TAKE, other, is_known=False)]
 
-    [token] = statements.done(operations, wire.run_all(statements.together(operations)))
+    [token] = statements.done(operations, transport.run_all(statements.together(operations)))
 
     columns = "client, owner, party, weight, ttl, lock_delay, min_hold, standing, bell, capacity"
     rows = f"SELECT {columns}, ROUND(until - since - ttl, 3), crowd, head FROM {tables.door}"
@@ -178,24 +178,26 @@ def test_what_goes_together_is_as_if_each_went_alone(wire, server, tables, state
     assert server.run(told, other.id, database="test") == ((token, token),)
 
 
-def test_names_that_nobody_knows_are_made_known_on_the_way(wire, statements) -> None:
+def test_names_that_nobody_knows_are_made_known_on_the_way(transport, statements) -> None:
     operations = [
         Operation(OperationKind.TAKE, claim(one), is_known=i % 2 > 0)
         for i, one in enumerate(names(4))
     ]
 
-    done = statements.done(operations, wire.run_all(statements.together(operations)))
+    done = statements.done(operations, transport.run_all(statements.together(operations)))
 
     assert [token is not None for token in done] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("name", ["n" * 512, "\x00'\"\\", "naïve 🔒", "a ", "{}", "%s"])
-def test_any_name_can_go_with_others(wire, statements, name) -> None:
+def test_any_name_can_go_with_others(transport, statements, name) -> None:
     operations = [
         Operation(OperationKind.TAKE, claim(one), is_known=False) for one in (name, "other")
     ]
 
-    assert None not in statements.done(operations, wire.run_all(statements.together(operations)))
+    assert None not in statements.done(
+        operations, transport.run_all(statements.together(operations))
+    )
 
 
 # -- failures of one operation ---------------------------------------------------------
@@ -224,8 +226,8 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     async def main() -> None:
         clock = Clock()
         address = address_of_url(server.url(), where="here", options={})
-        wire = AsyncMysqlTransport(address, clock=clock)
-        together = AsyncGroupCommit(wire, statements, clock=clock)
+        transport = AsyncMysqlTransport(address, clock=clock)
+        together = AsyncGroupCommit(transport, statements, clock=clock)
 
         def start(name: str, within: float) -> asyncio.Task[Any]:
             taking = together.take(claim(name), deadline=clock.now() + within)
@@ -254,7 +256,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
         assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
         await asyncio.wait(first)
         await together.close()
-        await wire.close()
+        await transport.close()
 
     asyncio.run(main())
 
@@ -274,8 +276,8 @@ def test_a_batch_whose_answer_is_lost_leaves_all_of_them_in_doubt(
     proxied, server, tables, statements, lost
 ) -> None:
     """Done for all of them or for none: it is one commit."""
-    proxy, wire = proxied
-    subject = Subject(wire, statements, batch="SET")
+    proxy, transport = proxied
+    subject = Subject(transport, statements, batch="SET")
     subject.know(*FIRST, *names(5))
     getattr(proxy, lost)(BATCH.encode())
     with locked_out(server, tables):

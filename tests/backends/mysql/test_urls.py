@@ -37,9 +37,9 @@ def cycle(flavour, url: str, **options: str) -> str:
     """Return the cipher with which a lock was taken and released."""
     locks = flavour.locks(url, request_timeout=20.0, **options)
     locks.lock("door").acquire(timeout=20).release()
-    wire = getattr(locks, "_inner", locks)._client.backend._wire
+    transport = getattr(locks, "_inner", locks)._client.backend._transport
     deadline = flavour.clock.now() + 20
-    return str(flavour.call(wire.ask, Query(CIPHER), deadline=deadline)[0][1])
+    return str(flavour.call(transport.ask, Query(CIPHER), deadline=deadline)[0][1])
 
 
 def test_tls_by_an_authority_of_ones_own(flavour, guarded):

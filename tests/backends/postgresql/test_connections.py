@@ -37,118 +37,123 @@ def numbers(server):
     server.run(f"DROP TABLE {name}")
 
 
-def test_values_come_back_as_they_were_given(wire) -> None:
+def test_values_come_back_as_they_were_given(transport) -> None:
     values = ("naïve ' \" \\ 🔒", b"\0\xff", 0.1 + 0.2, 2**53 - 1, None, True)
     kinds = "$1::text, $2::bytea, $3::float8, $4::bigint, $5::text, $6::bool"
 
-    assert wire.ask(f"SELECT {kinds}", *values) == [values]
+    assert transport.ask(f"SELECT {kinds}", *values) == [values]
 
 
-def test_a_zero_byte_is_refused_and_does_not_end_the_text(wire) -> None:
+def test_a_zero_byte_is_refused_and_does_not_end_the_text(transport) -> None:
     """Otherwise libpq would take the text up to there, and lock another name."""
     with pytest.raises(ValueError, match="encoding cannot hold this text"):
-        wire.ask("SELECT $1::text", "a\0b")
+        transport.ask("SELECT $1::text", "a\0b")
 
 
-def test_statements_that_go_together_are_done_together_or_not_at_all(wire, server, numbers) -> None:
+def test_statements_that_go_together_are_done_together_or_not_at_all(
+    transport, server, numbers
+) -> None:
     with pytest.raises(Exception, match="division by zero"):
-        wire.run_all([Query(f"UPDATE {numbers} SET v = 1"), Query("SELECT 1/0")])
+        transport.run_all([Query(f"UPDATE {numbers} SET v = 1"), Query("SELECT 1/0")])
 
     assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
 
 
-def test_one_statement_several_times_in_a_round_trip_is_prepared_once(wire) -> None:
+def test_one_statement_several_times_in_a_round_trip_is_prepared_once(transport) -> None:
     """The server would refuse the second, and the connection would be taken for a pooler's."""
-    assert wire.run_all([Query("SELECT $1::int + 1", (k,)) for k in range(3)]) == [
+    assert transport.run_all([Query("SELECT $1::int + 1", (k,)) for k in range(3)]) == [
         [(1,)],
         [(2,)],
         [(3,)],
     ]
 
-    [link] = wire.inner._pool._idle
-    assert link.prepared
+    [connection] = transport.inner._pool._idle
+    assert connection.prepared
 
 
-def test_after_an_error_the_connection_is_as_good_as_before(wire) -> None:
-    [(before,)] = wire.ask("SELECT pg_backend_pid()")
+def test_after_an_error_the_connection_is_as_good_as_before(transport) -> None:
+    [(before,)] = transport.ask("SELECT pg_backend_pid()")
     with pytest.raises(Exception, match="division by zero"):
-        wire.ask("SELECT 1/0")
+        transport.ask("SELECT 1/0")
 
-    assert wire.ask("SELECT pg_backend_pid()") == [(before,)]
+    assert transport.ask("SELECT pg_backend_pid()") == [(before,)]
 
 
-def test_a_request_that_is_not_answered_in_time_ends_its_connection(wire) -> None:
+def test_a_request_that_is_not_answered_in_time_ends_its_connection(transport) -> None:
     """Its reply, which comes later, must not be taken for that of the next request."""
-    [(before,)] = wire.ask("SELECT pg_backend_pid()")
+    [(before,)] = transport.ask("SELECT pg_backend_pid()")
     with pytest.raises(OutcomeUnknown, match="did not answer: no answer in time"):
-        wire.ask("SELECT 'late', pg_sleep(60)", within=0.2)
+        transport.ask("SELECT 'late', pg_sleep(60)", within=0.2)
 
-    [(after,)] = wire.ask("SELECT pg_backend_pid()")
+    [(after,)] = transport.ask("SELECT pg_backend_pid()")
 
     assert after != before
 
 
-def test_four_connections_serve_any_number(wire, server) -> None:
-    tasks = [wire.flavour.start(wire.ask, "SELECT pg_sleep(0.02), $1::int", i) for i in range(24)]
+def test_four_connections_serve_any_number(transport, server) -> None:
+    tasks = [
+        transport.flavour.start(transport.ask, "SELECT pg_sleep(0.02), $1::int", i)
+        for i in range(24)
+    ]
 
     answers = [one.result()[0][1] for one in tasks]
 
     assert answers == list(range(24))
-    assert wire.inner.connections == 4
+    assert transport.inner.connections == 4
 
 
 def test_who_gets_no_connection_in_time_has_asked_nothing(wire_to, server) -> None:
-    wire = wire_to(server.url(), most=1)
-    wire.ask("SELECT 1")
-    busy = wire.flavour.start(wire.ask, "SELECT pg_sleep(0.5)")
+    transport = wire_to(server.url(), most=1)
+    transport.ask("SELECT 1")
+    busy = transport.flavour.start(transport.ask, "SELECT pg_sleep(0.5)")
     eventually(lambda: sessions(server, "strpos(query, 'pg_sleep(0.5)') > 0 AND state = 'active'"))
 
     with pytest.raises(BackendUnavailable, match="no connection was free in time"):
-        wire.ask("SELECT 1", within=0.05)
+        transport.ask("SELECT 1", within=0.05)
 
     busy.result()
 
 
-def test_idle_connections_are_given_back(wire, server, monkeypatch) -> None:
-    wire.ask("SELECT 1")
-    assert wire.do("give_back") is not None
-    monkeypatch.setattr(wire.inner._pool, "_idle_for", 0.0)
+def test_idle_connections_are_given_back(transport, server, monkeypatch) -> None:
+    transport.ask("SELECT 1")
+    assert transport.do("give_back") is not None
+    monkeypatch.setattr(transport.inner._pool, "_idle_for", 0.0)
 
-    assert wire.do("give_back") is None
+    assert transport.do("give_back") is None
 
-    assert wire.inner.connections == 0
-    assert wire.ask("SELECT 1") == [(1,)]
+    assert transport.inner.connections == 0
+    assert transport.ask("SELECT 1") == [(1,)]
 
 
-def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
+def test_a_session_that_the_server_ended_is_replaced(transport, server) -> None:
     """Noticed before anything is sent on it, so nothing is in doubt."""
-    [(pid,)] = wire.ask("SELECT pg_backend_pid()")
+    [(pid,)] = transport.ask("SELECT pg_backend_pid()")
     server.run("SELECT pg_terminate_backend(%s, 10000)", pid)
-    if wire.flavour.name == "async":
-        eventually(lambda: not wire.inner._pool._idle[0].is_open)
+    if transport.flavour.name == "async":
+        eventually(lambda: not transport.inner._pool._idle[0].is_open)
 
-    assert wire.ask("SELECT pg_backend_pid()") != [(pid,)]
+    assert transport.ask("SELECT pg_backend_pid()") != [(pid,)]
 
 
-def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(wire, server) -> None:
-    asked = wire.flavour.start(wire.ask, "SELECT 'doubt', pg_sleep(60)")
+def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(transport, server) -> None:
+    asked = transport.flavour.start(transport.ask, "SELECT 'doubt', pg_sleep(60)")
     eventually(lambda: sessions(server, "strpos(query, '''doubt''') > 0 AND state = 'active'"))
     server.terminate(f"{MINE} AND strpos(query, '''doubt''') > 0")
 
     with pytest.raises(OutcomeUnknown):
         asked.result()
 
-    assert wire.ask("SELECT 1") == [(1,)]
+    assert transport.ask("SELECT 1") == [(1,)]
 
 
 def test_an_answer_that_is_lost_leaves_us_in_doubt(wire_to, server, numbers) -> None:
     with Proxy(server.port) as proxy:
-        wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
-        wire.ask("SELECT 1")
+        transport = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
+        transport.ask("SELECT 1")
         proxy.cut_reply_to(b"SET v = 7", after=0)
 
         with pytest.raises(OutcomeUnknown):
-            wire.ask(f"UPDATE {numbers} SET v = 7 WHERE k = 1")
+            transport.ask(f"UPDATE {numbers} SET v = 7 WHERE k = 1")
 
     assert server.run(f"SELECT v FROM {numbers} WHERE k = 1") == [(7,)]
 
@@ -168,27 +173,27 @@ def add_one(table: str):
     return steps
 
 
-def test_steps_are_one_transaction(wire, server, numbers) -> None:
-    tasks = [wire.flavour.start(wire.transact, add_one(numbers)) for _ in range(20)]
+def test_steps_are_one_transaction(transport, server, numbers) -> None:
+    tasks = [transport.flavour.start(transport.transact, add_one(numbers)) for _ in range(20)]
 
     assert sorted(one.result() for one in tasks) == list(range(2, 42, 2))
     assert server.run(f"SELECT v FROM {numbers} ORDER BY k") == [(20,), (20,)]
 
 
-def test_steps_that_fail_change_nothing_and_lock_nothing(wire, server, numbers) -> None:
+def test_steps_that_fail_change_nothing_and_lock_nothing(transport, server, numbers) -> None:
     def steps():
         yield [Query(f"SELECT FROM {numbers} FOR UPDATE")]
         yield [QueryMany(f"UPDATE {numbers} SET v = $1::int", [(1,)])]
         raise LookupError
 
     with pytest.raises(LookupError):
-        wire.transact(steps)
+        transport.transact(steps)
 
     assert server.run(f"SELECT v FROM {numbers} FOR UPDATE NOWAIT") == [(0,), (0,)]
 
 
-def test_a_refusal_of_the_steps_costs_no_connection(wire, numbers) -> None:
-    before = wire.ask("SELECT pg_backend_pid()")
+def test_a_refusal_of_the_steps_costs_no_connection(transport, numbers) -> None:
+    before = transport.ask("SELECT pg_backend_pid()")
 
     def steps():
         yield from add_one(numbers)()
@@ -196,10 +201,10 @@ def test_a_refusal_of_the_steps_costs_no_connection(wire, numbers) -> None:
         raise LookupError
 
     with pytest.raises(LookupError):
-        wire.transact(steps)
+        transport.transact(steps)
 
-    assert wire.ask("SELECT pg_backend_pid()") == before
-    assert wire.transact(add_one(numbers)) == 2
+    assert transport.ask("SELECT pg_backend_pid()") == before
+    assert transport.transact(add_one(numbers)) == 2
 
 
 @pytest.mark.parametrize("lost", ["lose_reply_to", "cut_reply_to", "reset_on"])
@@ -207,47 +212,49 @@ def test_a_transaction_that_is_cut_before_its_commit_did_nothing(
     wire_to, server, numbers, lost
 ) -> None:
     with Proxy(server.port) as proxy:
-        wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
-        wire.ask("SELECT 1")
+        transport = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
+        transport.ask("SELECT 1")
         getattr(proxy, lost)(b"ORDER BY k FOR UPDATE")
 
         with pytest.raises(BackendUnavailable, match="nothing was done"):
-            wire.transact(add_one(numbers), within=1.0)
+            transport.transact(add_one(numbers), within=1.0)
 
-        wire.close()
+        transport.close()
     server.run(f"SELECT FROM {numbers} FOR UPDATE")
     assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
 
 
-def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, numbers) -> None:
+def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(
+    transport, server, numbers
+) -> None:
     """Longer than the server waits at a time; after the deadline, nothing was done."""
     waits = f"wait_event_type = 'Lock' AND strpos(query, '{numbers}') > 0"
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {numbers} FOR UPDATE")
-        waiting = wire.flavour.start(wire.transact, add_one(numbers))
-        given_up = wire.flavour.start(wire.transact, add_one(numbers), within=0.5)
+        waiting = transport.flavour.start(transport.transact, add_one(numbers))
+        given_up = transport.flavour.start(transport.transact, add_one(numbers), within=0.5)
         with pytest.raises(BackendUnavailable):
             given_up.result()
         with pytest.raises(BackendUnavailable):
-            wire.transact(add_one(numbers), within=session_variables.LOCK_WAIT_SECONDS + 0.2)
+            transport.transact(add_one(numbers), within=session_variables.LOCK_WAIT_SECONDS + 0.2)
         eventually(lambda: sessions(server, waits) <= 1, what="who gave up waits no longer")
 
     assert waiting.result() == 2
 
 
-def test_what_only_writes_takes_one_round_trip(wire, numbers, server) -> None:
+def test_what_only_writes_takes_one_round_trip(transport, numbers, server) -> None:
     """The beginning, the writes and the commit go together."""
 
     def steps():
         yield [QueryMany(f"UPDATE {numbers} SET v = v + $1::int", [(1,), (2,)])]
         yield [QueryMany(f"UPDATE {numbers} SET v = v * $1::int", [(10,)])]
 
-    wire.transact(steps)
+    transport.transact(steps)
 
     assert server.run(f"SELECT v FROM {numbers}") == [(30,), (30,)]
 
 
-def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
+def test_the_victim_of_a_deadlock_goes_again(transport, server, numbers) -> None:
     """The steps lock 1 then 2, the other session 2 then 1; the server ends one of them."""
     both = threading.Barrier(2, timeout=20)
     runs = []
@@ -260,7 +267,7 @@ def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
         yield [Query(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")]
         return "through"
 
-    asked = wire.flavour.start(wire.transact, steps)
+    asked = transport.flavour.start(transport.transact, steps)
     with server.connect() as other, other.transaction():
         other.execute("SET LOCAL deadlock_timeout = '60s'")  # so that it is not the victim
         other.execute(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")
@@ -272,8 +279,8 @@ def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
 
 
 def test_a_default_isolation_of_another_kind_does_no_harm(wire_to, server, numbers) -> None:
-    wire = wire_to(server.url(), options="-c default_transaction_isolation=serializable")
-    tasks = [wire.flavour.start(wire.transact, add_one(numbers)) for _ in range(10)]
+    transport = wire_to(server.url(), options="-c default_transaction_isolation=serializable")
+    tasks = [transport.flavour.start(transport.transact, add_one(numbers)) for _ in range(10)]
 
     assert sorted(one.result() for one in tasks) == list(range(2, 22, 2))
 
@@ -283,10 +290,10 @@ def test_a_client_that_stands_still_in_its_transaction_closes_the_name_for_secon
 ) -> None:
     """Its machine may sleep; otherwise the name would stay closed until it wakes up."""
     with Proxy(server.port) as proxy:
-        wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
-        wire.ask("SELECT 1")
+        transport = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
+        transport.ask("SELECT 1")
         met = proxy.hold_requests(b"COMMIT")
-        asked = wire.flavour.start(wire.transact, add_one(numbers), within=8.0)
+        asked = transport.flavour.start(transport.transact, add_one(numbers), within=8.0)
         assert met.wait(20)
         began = time.monotonic()
 
@@ -308,41 +315,41 @@ def own_server():
 
 
 def test_a_server_that_comes_back_is_used_again(wire_to, own_server) -> None:
-    wire = wire_to(own_server.url())
-    wire.ask("SELECT 1")
+    transport = wire_to(own_server.url())
+    transport.ask("SELECT 1")
     own_server.kill()
     with pytest.raises((BackendUnavailable, OutcomeUnknown)):
-        wire.ask("SELECT 1")
+        transport.ask("SELECT 1")
     with pytest.raises(BackendUnavailable, match="nothing listens at postgresql://here"):
-        wire.ask("SELECT 1")
+        transport.ask("SELECT 1")
 
     own_server.start()
 
-    assert wire.ask("SELECT 1") == [(1,)]
+    assert transport.ask("SELECT 1") == [(1,)]
 
 
 def test_a_frozen_server_costs_a_request_its_time_and_no_more(wire_to, own_server) -> None:
-    wire = wire_to(own_server.url())
-    wire.ask("SELECT 1")
+    transport = wire_to(own_server.url())
+    transport.ask("SELECT 1")
     own_server.pause()
     try:
         with pytest.raises(OutcomeUnknown):
-            wire.ask("SELECT 1", within=0.3)
+            transport.ask("SELECT 1", within=0.3)
         with pytest.raises(BackendUnavailable, match="no connection in time"):
-            wire.ask("SELECT 1", within=0.3)
+            transport.ask("SELECT 1", within=0.3)
     finally:
         own_server.resume()
 
-    assert wire.ask("SELECT 1") == [(1,)]
+    assert transport.ask("SELECT 1") == [(1,)]
 
 
 def test_the_second_host_is_tried_when_the_first_is_silent(wire_to, server, own_server) -> None:
     own_server.pause()
     try:
         url = f"postgresql://postgres@127.0.0.1:{own_server.port},127.0.0.1:{server.port}/postgres"
-        wire = wire_to(url)
+        transport = wire_to(url)
 
-        assert wire.ask("SELECT inet_server_port()", within=4.0) == [(server.port,)]
+        assert transport.ask("SELECT inet_server_port()", within=4.0) == [(server.port,)]
     finally:
         own_server.resume()
 
@@ -350,20 +357,20 @@ def test_the_second_host_is_tried_when_the_first_is_silent(wire_to, server, own_
 def test_a_forked_child_leaves_the_connections_of_its_parent_alone(server) -> None:
     clock = Clock()
     address = address_of_url(server.url(), where="postgresql://here", options={})
-    wire = PostgresqlTransport(address, clock=clock)
+    transport = PostgresqlTransport(address, clock=clock)
     statement = Query("SELECT pg_backend_pid()")
-    before = wire.ask(statement, deadline=clock.now() + 20)
+    before = transport.ask(statement, deadline=clock.now() + 20)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            wire.after_fork_in_child()
-            own = wire.ask(statement, deadline=clock.now() + 20)
-            wire.close()
+            transport.after_fork_in_child()
+            own = transport.ask(statement, deadline=clock.now() + 20)
+            transport.close()
             code = 0 if own != before else 2
         finally:
             os._exit(code)
 
     assert os.waitpid(child, 0)[1] == 0
-    assert wire.ask(statement, deadline=clock.now() + 20) == before
-    wire.close()
+    assert transport.ask(statement, deadline=clock.now() + 20) == before
+    transport.close()

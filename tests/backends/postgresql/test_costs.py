@@ -124,7 +124,7 @@ def test_a_batch_costs_the_same_when_thirty_thousand_names_came_meanwhile(kept):
             operations = [
                 Operation(what, Claim("it", one, "client", OWNER, 1, 1, 30.0)) for one in names
             ]
-            answers = kept.backend._wire.send_all(
+            answers = kept.backend._transport.send_all(
                 statements.together(operations), deadline=deadline
             )
             assert None not in statements.done(operations, answers)

@@ -33,42 +33,46 @@ def change(**more: Any) -> SimpleNamespace:
     return SimpleNamespace(**{**nothing, **more})
 
 
-def read(wire, dialect: PostgresqlDialect, *, front: int | None = 2, locked: bool = True) -> Any:
+def read(
+    transport, dialect: PostgresqlDialect, *, front: int | None = 2, locked: bool = True
+) -> Any:
     def steps():
         return dialect.seen((yield dialect.door(KEY, front=front, locked=locked)))
 
-    return wire.transact(steps)
+    return transport.transact(steps)
 
 
-def write(wire, dialect: PostgresqlDialect, one: SimpleNamespace, *, makes: bool = False) -> None:
+def write(
+    transport, dialect: PostgresqlDialect, one: SimpleNamespace, *, makes: bool = False
+) -> None:
     def steps():
         yield [*(dialect.make(KEY) if makes else ()), *dialect.save(one)]
 
-    wire.transact(steps)
+    transport.transact(steps)
 
 
-def filled(wire, dialect: PostgresqlDialect, count: int) -> None:
+def filled(transport, dialect: PostgresqlDialect, count: int) -> None:
     """Store one claim that holds in the record, another holder beside it, and this many waiters."""
     rows = [place(1, standing=0), *(place(i) for i in range(2, count + 2))]
     record = place(0, standing=0, token=7)
     write(
-        wire,
+        transport,
         dialect,
         change(rows=rows, record=(*record[:-2], 1, 7), crowd=count + 1, head=1),
         makes=True,
     )
 
 
-def test_a_name_without_a_record_has_none(wire, dialect) -> None:
-    assert read(wire, dialect) is None
-    assert read(wire, dialect, locked=False) is None
+def test_a_name_without_a_record_has_none(transport, dialect) -> None:
+    assert read(transport, dialect) is None
+    assert read(transport, dialect, locked=False) is None
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_what_was_written_is_read_again(wire, dialect, locked) -> None:
-    filled(wire, dialect, 5)
+def test_what_was_written_is_read_again(transport, dialect, locked) -> None:
+    filled(transport, dialect, 5)
 
-    now, capacity, token, rows = read(wire, dialect, front=None, locked=locked)
+    now, capacity, token, rows = read(transport, dialect, front=None, locked=locked)
 
     assert (capacity, token) == (1, 7)
     assert [row[0] for row in rows] == list(range(7))
@@ -78,56 +82,58 @@ def test_what_was_written_is_read_again(wire, dialect, locked) -> None:
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_of_a_long_line_the_front_is_read_and_all_who_do_not_wait(wire, dialect, locked) -> None:
-    filled(wire, dialect, 50)
+def test_of_a_long_line_the_front_is_read_and_all_who_do_not_wait(
+    transport, dialect, locked
+) -> None:
+    filled(transport, dialect, 50)
     tomb = place(40, standing=4, until=5.0)
-    write(wire, dialect, change(rows=[tomb], head=1))
+    write(transport, dialect, change(rows=[tomb], head=1))
 
-    _, _, _, rows = read(wire, dialect, locked=locked)
+    _, _, _, rows = read(transport, dialect, locked=locked)
 
     assert sorted(row[0] for row in rows) == [0, 1, 2, 3, 40]
 
 
-def test_who_leaves_is_gone_and_counted_off(wire, dialect, server, tables) -> None:
-    filled(wire, dialect, 5)
-    write(wire, dialect, change(left=[1, 2], crowd=-2, head=3))
+def test_who_leaves_is_gone_and_counted_off(transport, dialect, server, tables) -> None:
+    filled(transport, dialect, 5)
+    write(transport, dialect, change(left=[1, 2], crowd=-2, head=3))
 
-    _, _, _, rows = read(wire, dialect)
+    _, _, _, rows = read(transport, dialect)
 
     assert [row[0] for row in rows] == [0, 3, 4]
     assert server.run(f"SELECT crowd, head FROM {tables.door}") == [(4, 3)]
-    [last, number] = wire.run(dialect.end_of_line(KEY))[0]
+    [last, number] = transport.run(dialect.end_of_line(KEY))[0]
     assert (last, number) == (6, 4)
-    assert wire.run(dialect.count_before(KEY, 6)) == [(3,)]
+    assert transport.run(dialect.count_before(KEY, 6)) == [(3,)]
 
 
-def test_one_and_those_who_share_a_hold_are_found_anywhere(wire, dialect) -> None:
-    filled(wire, dialect, 20)
-    write(wire, dialect, change(rows=[place(15, party='it\'s {a} "saga"')], head=1))
+def test_one_and_those_who_share_a_hold_are_found_anywhere(transport, dialect) -> None:
+    filled(transport, dialect, 20)
+    write(transport, dialect, change(rows=[place(15, party='it\'s {a} "saga"')], head=1))
 
-    assert wire.run(dialect.own(KEY, "claim 9", 9))[0][0] == 9
-    among = wire.run(dialect.own_among(KEY, ["claim 9", "claim 7", "nobody's"]))
+    assert transport.run(dialect.own(KEY, "claim 9", 9))[0][0] == 9
+    among = transport.run(dialect.own_among(KEY, ["claim 9", "claim 7", "nobody's"]))
     assert sorted(row[0] for row in among) == [7, 9]
-    assert wire.run(dialect.own(KEY, "claim 9", 8)) == []
-    assert wire.run(dialect.same_owner(KEY, {'it\'s {a} "saga"', "x"}))[0][0] == 15
+    assert transport.run(dialect.own(KEY, "claim 9", 8)) == []
+    assert transport.run(dialect.same_owner(KEY, {'it\'s {a} "saga"', "x"}))[0][0] == 15
 
 
-def test_names_in_use_are_found_by_their_beginning(wire, dialect) -> None:
-    filled(wire, dialect, 1)
+def test_names_in_use_are_found_by_their_beginning(transport, dialect) -> None:
+    filled(transport, dialect, 1)
 
-    assert wire.run(dialect.names_in_use(b"test\0")) == [(KEY,)]
-    assert wire.run(dialect.names_in_use(b"test\0e")) == []
-    assert wire.run(dialect.names_of(["client"])) == [(KEY,)]
+    assert transport.run(dialect.names_in_use(b"test\0")) == [(KEY,)]
+    assert transport.run(dialect.names_in_use(b"test\0e")) == []
+    assert transport.run(dialect.names_of(["client"])) == [(KEY,)]
 
 
 def test_the_time_and_the_rows_are_those_after_the_wait_for_the_lock(
-    wire, dialect, server, tables
+    transport, dialect, server, tables
 ) -> None:
     """If read earlier, a lease that ended would look alive, and a claim that left still waiting."""
-    filled(wire, dialect, 1)
+    filled(transport, dialect, 1)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {tables.door} FOR UPDATE")
-        asked = wire.flavour.start(read, wire, dialect)
+        asked = transport.flavour.start(read, transport, dialect)
         pid = other.info.backend_pid
         blocked = f"SELECT count(*) FROM pg_stat_activity WHERE {pid} = ANY(pg_blocking_pids(pid))"
         eventually(lambda: server.run(blocked)[0][0])
@@ -142,7 +148,7 @@ def test_the_time_and_the_rows_are_those_after_the_wait_for_the_lock(
 
 @pytest.mark.parametrize("is_analyzed", [False, True])
 def test_a_line_of_thousands_costs_what_a_short_one_costs(
-    wire, dialect, server, tables, is_analyzed
+    transport, dialect, server, tables, is_analyzed
 ) -> None:
     """Counted in pages touched; also with a plan that was made when the table was new."""
 
@@ -156,12 +162,12 @@ def test_a_line_of_thousands_costs_what_a_short_one_costs(
                 touched += found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"]
             return touched
 
-        return wire.transact(steps)
+        return transport.transact(steps)
 
-    filled(wire, dialect, 10)
+    filled(transport, dialect, 10)
     short = pages(locked=True), pages(locked=False)
     rows = [place(i) for i in range(12, 5012)]
-    write(wire, dialect, change(rows=rows, crowd=5000, head=1))
+    write(transport, dialect, change(rows=rows, crowd=5000, head=1))
     if is_analyzed:
         server.run(f"ANALYZE {tables.place}")
 

@@ -47,10 +47,10 @@ class TestMaking(MakingLaws):
     """The tests for every SQL server."""
 
 
-def test_schema_and_tables_are_made_once(wire, elsewhere) -> None:
-    assert made(wire, elsewhere)
-    assert not made(wire, elsewhere)
-    assert are_there(wire, elsewhere)
+def test_schema_and_tables_are_made_once(transport, elsewhere) -> None:
+    assert made(transport, elsewhere)
+    assert not made(transport, elsewhere)
+    assert are_there(transport, elsewhere)
 
 
 def test_who_may_not_make_schemas_makes_tables_in_one_that_is_there(
@@ -63,9 +63,9 @@ def test_who_may_not_make_schemas_makes_tables_in_one_that_is_there(
 
 
 def test_who_finds_them_there_needs_no_right_to_make_any(
-    wire, wire_to, server, user, elsewhere
+    transport, wire_to, server, user, elsewhere
 ) -> None:
-    made(wire, elsewhere)
+    made(transport, elsewhere)
     server.run(f"GRANT USAGE ON SCHEMA {elsewhere.schema} TO {user}")
 
     assert not made(wire_to(server.url(user=user)), elsewhere)
@@ -100,18 +100,20 @@ def test_another_user_who_was_faster_is_no_failure(
     assert not made(wire_to(server.url(user=user)), elsewhere)
 
 
-def test_they_are_dropped_once(wire, server, elsewhere) -> None:
-    made(wire, elsewhere)
+def test_they_are_dropped_once(transport, server, elsewhere) -> None:
+    made(transport, elsewhere)
 
-    assert dropped(wire, elsewhere)
-    assert not dropped(wire, elsewhere)
-    assert not are_there(wire, elsewhere)
+    assert dropped(transport, elsewhere)
+    assert not dropped(transport, elsewhere)
+    assert not are_there(transport, elsewhere)
     assert server.run("SELECT 1 FROM pg_namespace WHERE nspname = %s", elsewhere.schema)
 
 
-def test_the_tables_are_kept_for_rows_that_change_all_the_time(wire, server, elsewhere) -> None:
+def test_the_tables_are_kept_for_rows_that_change_all_the_time(
+    transport, server, elsewhere
+) -> None:
     """Half of a page stays free where rows change in place, and none where they come and go."""
-    made(wire, elsewhere)
+    made(transport, elsewhere)
 
     found = {
         name: set(options)

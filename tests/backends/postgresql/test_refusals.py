@@ -59,19 +59,19 @@ def told(error: BaseException | None) -> str:
 )
 def test_who_may_not_come_in_is_told_why(wire_to, guarded, login, database, sentence) -> None:
     user, password = login
-    wire = wire_to(guarded.url(database, user=user, password=password))
+    transport = wire_to(guarded.url(database, user=user, password=password))
 
     with pytest.raises(ConfigurationError, match=sentence) as caught:
-        wire.ask("SELECT 1")
+        transport.ask("SELECT 1")
 
     assert SECRET not in told(caught.value)
 
 
 def test_missing_rights_are_named(wire_to, guarded) -> None:
-    wire = wire_to(guarded.url(user="app", password=SECRET))
+    transport = wire_to(guarded.url(user="app", password=SECRET))
 
     with pytest.raises(ConfigurationError, match=r"may not do this .*schema public.*CREATE on"):
-        wire.look(PostgresqlTables().make)
+        transport.look(PostgresqlTables().make)
 
 
 def test_a_server_without_room_is_an_outage(wire_to, guarded) -> None:
@@ -89,18 +89,18 @@ def test_a_server_without_room_is_an_outage(wire_to, guarded) -> None:
 
 
 def test_a_standby_takes_no_locks(wire_to, standby) -> None:
-    wire = wire_to(standby.url())
+    transport = wire_to(standby.url())
 
     with pytest.raises(BackendUnavailable, match=r"no writes: it is a standby.*by itself"):
-        wire.ask("CREATE TABLE public.x ()", within=5.0)  # a busy machine connects late
+        transport.ask("CREATE TABLE public.x ()", within=5.0)  # a busy machine connects late
 
-    assert wire.inner.greeting.is_standby
+    assert transport.inner.greeting.is_standby
 
 
 def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) -> None:
     """The request is retried on a new connection; the retry's timeout is not the error reported."""
-    wire, before = wire_to(standby.url()), refusals_of(standby)
-    asking = wire.flavour.start(wire.ask, "CREATE TABLE public.x ()", within=8.0)
+    transport, before = wire_to(standby.url()), refusals_of(standby)
+    asking = transport.flavour.start(transport.ask, "CREATE TABLE public.x ()", within=8.0)
     eventually(lambda: refusals_of(standby) > before, what="it is asked, and refuses")
 
     standby.pause()
@@ -151,31 +151,33 @@ def refusals_of(server: PostgresqlServer) -> int:
 
 def test_among_several_hosts_the_primary_is_found(wire_to, guarded, standby) -> None:
     hosts = f"127.0.0.1:{standby.port},127.0.0.1:{guarded.port}"
-    wire = wire_to(f"postgresql://postgres@{hosts}/postgres")
+    transport = wire_to(f"postgresql://postgres@{hosts}/postgres")
 
-    assert wire.ask("SELECT inet_server_port()") == [(guarded.port,)]
+    assert transport.ask("SELECT inet_server_port()") == [(guarded.port,)]
 
 
 def test_a_host_without_an_address_is_told(wire_to) -> None:
-    wire = wire_to(f"postgresql://app:{SECRET}@no-such-host.invalid/postgres")
+    transport = wire_to(f"postgresql://app:{SECRET}@no-such-host.invalid/postgres")
 
     with pytest.raises(BackendUnavailable, match="the host name has no address") as caught:
-        wire.ask("SELECT 1")
+        transport.ask("SELECT 1")
 
     assert SECRET not in told(caught.value)
 
 
 def test_a_server_without_tls_is_told(wire_to, server) -> None:
-    wire = wire_to(server.url(), sslmode="require")
+    transport = wire_to(server.url(), sslmode="require")
 
     with pytest.raises(ConfigurationError, match="does not speak TLS"):
-        wire.ask("SELECT 1")
+        transport.ask("SELECT 1")
 
 
 def test_a_socket_is_a_way_too(wire_to, server) -> None:
-    wire = wire_to(f"postgresql://postgres@/postgres?host={server.directory}&port={server.port}")
+    transport = wire_to(
+        f"postgresql://postgres@/postgres?host={server.directory}&port={server.port}"
+    )
 
-    assert wire.ask("SELECT inet_server_port()") == [(None,)]
+    assert transport.ask("SELECT inet_server_port()") == [(None,)]
 
 
 @pytest.mark.parametrize(

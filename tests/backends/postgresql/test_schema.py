@@ -19,21 +19,21 @@ def unmade(server):
     server.run(f"DROP TABLE IF EXISTS {found.door}, {found.place}")
 
 
-def test_the_tables_are_made_and_known_again(wire, unmade) -> None:
-    assert not unmade.are_there(wire.run(unmade.look()))
+def test_the_tables_are_made_and_known_again(transport, unmade) -> None:
+    assert not unmade.are_there(transport.run(unmade.look()))
 
-    wire.look(unmade.make)
+    transport.look(unmade.make)
 
-    assert unmade.are_there(wire.run(unmade.look()))
+    assert unmade.are_there(transport.run(unmade.look()))
 
 
-def test_many_may_make_them_at_once(wire, unmade) -> None:
-    tasks = [wire.flavour.start(wire.look, unmade.make) for _ in range(8)]
+def test_many_may_make_them_at_once(transport, unmade) -> None:
+    tasks = [transport.flavour.start(transport.look, unmade.make) for _ in range(8)]
 
     for one in tasks:
         one.result()
 
-    assert unmade.are_there(wire.run(unmade.look()))
+    assert unmade.are_there(transport.run(unmade.look()))
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,18 @@ def test_many_may_make_them_at_once(wire, unmade) -> None:
         ),
     ],
 )
-def test_a_table_of_somebody_else_is_refused(wire, server, unmade, columns, complaint) -> None:
+def test_a_table_of_somebody_else_is_refused(transport, server, unmade, columns, complaint) -> None:
     server.run(f"CREATE TABLE {unmade.door} ({columns})")
 
     with pytest.raises(ConfigurationError, match=complaint):
-        unmade.are_there(wire.run(unmade.look()))
+        unmade.are_there(transport.run(unmade.look()))
 
 
-def test_a_newer_format_is_refused(wire, server, tables) -> None:
+def test_a_newer_format_is_refused(transport, server, tables) -> None:
     server.run(f"COMMENT ON TABLE {tables.door} IS 'Lockfast, format {TABLE_FORMAT + 1}'")
 
     with pytest.raises(ConfigurationError, match="made by a newer Lockfast"):
-        tables.are_there(wire.run(tables.look()))
+        tables.are_there(transport.run(tables.look()))
 
 
 @pytest.mark.parametrize("name", ["", "a b", 'a"b', "a;b", "1a", "ä", "a" * 49, "a.b"])
@@ -79,11 +79,11 @@ def test_nor_does_one_reach_a_statement_by_the_url(option: str, name: str) -> No
         Locks(f"postgresql://127.0.0.1:1/shop?{option}={name}")
 
 
-def test_tables_may_be_called_as_a_word_of_the_language_is(wire, server) -> None:
+def test_tables_may_be_called_as_a_word_of_the_language_is(transport, server) -> None:
     """A name may be a keyword of SQL."""
     found = PostgresqlTables(schema="public", table="select")
-    wire.look(found.make)
+    transport.look(found.make)
     try:
-        assert found.are_there(wire.run(found.look()))
+        assert found.are_there(transport.run(found.look()))
     finally:
         server.run(f"DROP TABLE {found.door}, {found.place}")

@@ -102,7 +102,7 @@ def test_every_variable_that_is_pinned_is_hostile_here(server, hostile):
 @pytest.mark.parametrize("way", ["own", "pooled"])
 def test_our_requests_pin_each(wire_to, server, pooler, hostile, way):
     """A session of our own keeps them; through a pooler, each transaction sets them."""
-    wire = wire_to((server if way == "own" else pooler).url(hostile))
+    transport = wire_to((server if way == "own" else pooler).url(hostile))
     for_sessions = PINNED_FOR_SESSIONS if way == "own" else ()
     pinned = {one.name: one.value for one in (*PINNED, *for_sessions)}
 
@@ -110,8 +110,8 @@ def test_our_requests_pin_each(wire_to, server, pooler, hostile, way):
         [rows] = yield [Query("SELECT name, setting FROM pg_settings")]
         return dict(rows)
 
-    alone = dict(wire.ask("SELECT name, setting FROM pg_settings"))
-    looked, transacted = wire.look(steps), wire.transact(steps)
+    alone = dict(transport.ask("SELECT name, setting FROM pg_settings"))
+    looked, transacted = transport.look(steps), transport.transact(steps)
 
     for found in (alone, looked, transacted):
         wrong = {one: found[one] for one in pinned.keys() & found if found[one] != pinned[one]}
@@ -120,11 +120,11 @@ def test_our_requests_pin_each(wire_to, server, pooler, hostile, way):
 
 
 def test_the_sessions_of_a_pooler_keep_nothing_of_ours(wire_to, server, pooler, hostile):
-    wire = wire_to(pooler.url(hostile))
+    transport = wire_to(pooler.url(hostile))
     pinned = [one.name for one in PINNED]
     before = settings(lambda text: server.run(text, database=hostile), pinned)
 
-    wire.ask("SELECT 1")
+    transport.ask("SELECT 1")
 
     with psycopg.connect(pooler.url(hostile), autocommit=True, prepare_threshold=None) as other:
         assert settings(lambda text: other.execute(text).fetchall(), pinned) == before
@@ -142,13 +142,13 @@ class TestHostileDefaults(HostileDefaultsLaws):
 
 def test_transactions_write_only_where_the_default_lets_them(wire_to, server):
     """An operator closes a server this way, perhaps because another takes over."""
-    wire = wire_to(server.url(), options="-c default_transaction_read_only=on")
+    transport = wire_to(server.url(), options="-c default_transaction_read_only=on")
 
     def steps():
         [rows] = yield [Query("SHOW transaction_read_only")]
         return rows
 
-    assert wire.transact(steps) == [("on",)]
+    assert transport.transact(steps) == [("on",)]
 
 
 def test_a_pooler_in_statement_mode_is_refused_as_a_configuration(flavour, name):

@@ -43,25 +43,29 @@ def set_row(server, tables, assignments: str, name: str = "door") -> None:
     server.run(statement, storage_key("test", name))
 
 
-def test_a_name_is_taken_given_back_and_taken_with_a_larger_token(wire, statements) -> None:
-    assert wire.run(statements.take(claim("a"))) == []
-    [(first,)] = wire.run(statements.take_new(claim("a")))
-    assert wire.run(statements.take(claim("b"))) == wire.run(statements.take_new(claim("b"))) == []
-    assert wire.run(statements.release(claim("b"))) == []
-    assert wire.run(statements.release(claim("a"))) == [(True,)]
+def test_a_name_is_taken_given_back_and_taken_with_a_larger_token(transport, statements) -> None:
+    assert transport.run(statements.take(claim("a"))) == []
+    [(first,)] = transport.run(statements.take_new(claim("a")))
+    assert (
+        transport.run(statements.take(claim("b")))
+        == transport.run(statements.take_new(claim("b")))
+        == []
+    )
+    assert transport.run(statements.release(claim("b"))) == []
+    assert transport.run(statements.release(claim("a"))) == [(True,)]
 
-    [(second,)] = wire.run(statements.take(claim("b")))
+    [(second,)] = transport.run(statements.take(claim("b")))
 
     assert second > first
 
 
 def test_the_token_and_the_last_token_agree_and_are_the_servers_time(
-    wire, server, tables, statements
+    transport, server, tables, statements
 ) -> None:
-    wire.run(statements.take_new(claim("a")))
-    wire.run(statements.release(claim("a")))
+    transport.run(statements.take_new(claim("a")))
+    transport.run(statements.release(claim("a")))
     before = time.time()
-    [(token,)] = wire.run(statements.take(claim("a")))
+    [(token,)] = transport.run(statements.take(claim("a")))
 
     found = row(server, tables)
 
@@ -70,38 +74,40 @@ def test_the_token_and_the_last_token_agree_and_are_the_servers_time(
     assert found["until"] == pytest.approx(found["since"] + 10, abs=0.001)
 
 
-def test_a_clock_behind_the_last_token_adds_one(wire, server, tables, statements) -> None:
-    wire.run(statements.take_new(claim("a")))
-    wire.run(statements.release(claim("a")))
+def test_a_clock_behind_the_last_token_adds_one(transport, server, tables, statements) -> None:
+    transport.run(statements.take_new(claim("a")))
+    transport.run(statements.release(claim("a")))
     set_row(server, tables, f"last_token = {2**52}")
 
-    assert wire.run(statements.take(claim("a"))) == [(2**52 + 1,)]
+    assert transport.run(statements.take(claim("a"))) == [(2**52 + 1,)]
 
 
 @pytest.mark.parametrize("assignments", ["crowd = 1", "until = 1", "standing = 1", "id = 'b'"])
-def test_only_who_holds_alone_is_released_so(wire, server, tables, statements, assignments) -> None:
+def test_only_who_holds_alone_is_released_so(
+    transport, server, tables, statements, assignments
+) -> None:
     """If there are others, the line has to move, and only the door can do that."""
-    wire.run(statements.take_new(claim("a")))
+    transport.run(statements.take_new(claim("a")))
     set_row(server, tables, assignments)
 
-    assert wire.run(statements.release(claim("a"))) == []
+    assert transport.run(statements.release(claim("a"))) == []
 
 
-def test_a_hold_is_not_given_back_before_its_least_time(wire, statements) -> None:
-    wire.run(statements.take_new(claim("a", min_hold=60.0)))
+def test_a_hold_is_not_given_back_before_its_least_time(transport, statements) -> None:
+    transport.run(statements.take_new(claim("a", min_hold=60.0)))
 
-    assert wire.run(statements.release(claim("a"))) == []
+    assert transport.run(statements.release(claim("a"))) == []
 
 
 def test_who_joins_while_a_release_waits_for_the_row_is_seen(
-    wire, server, tables, statements
+    transport, server, tables, statements
 ) -> None:
     """A release that read the other table would see it as it was before waiting for the row."""
-    wire.run(statements.take_new(claim("a")))
+    transport.run(statements.take_new(claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {tables.door} WHERE key = %s FOR UPDATE", (key,))
-        asked = wire.flavour.start(wire.run, statements.release(claim("a")))
+        asked = transport.flavour.start(transport.run, statements.release(claim("a")))
         waiting = (
             f"SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> {other.info.backend_pid}"
         )
@@ -113,15 +119,15 @@ def test_who_joins_while_a_release_waits_for_the_row_is_seen(
 
 
 def test_who_waits_for_a_row_that_is_changed_has_its_whole_ttl(
-    wire, server, tables, statements
+    transport, server, tables, statements
 ) -> None:
-    wire.run(statements.take_new(claim("a")))
-    wire.run(statements.release(claim("a")))
+    transport.run(statements.take_new(claim("a")))
+    transport.run(statements.release(claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other:
         with other.transaction():
             other.execute(f"UPDATE {tables.door} SET head = 1 WHERE key = %s", (key,))
-            asked = wire.flavour.start(wire.run, statements.take(claim("b")))
+            asked = transport.flavour.start(transport.run, statements.take(claim("b")))
             waiting = (
                 "SELECT count(*) FROM pg_locks"
                 f" WHERE NOT granted AND pid <> {other.info.backend_pid}"
@@ -136,16 +142,20 @@ def test_who_waits_for_a_row_that_is_changed_has_its_whole_ttl(
 # -- together --------------------------------------------------------------------------
 
 
-def together(wire, statements: PostgresqlStatements, *operations: Operation) -> list[int | None]:
-    return statements.done(operations, wire.run_all(statements.together(operations)))
+def together(
+    transport, statements: PostgresqlStatements, *operations: Operation
+) -> list[int | None]:
+    return statements.done(operations, transport.run_all(statements.together(operations)))
 
 
-def test_takes_releases_and_renewals_go_as_one(wire, server, tables, statements) -> None:
-    [old] = together(wire, statements, Operation(OperationKind.TAKE, claim("a", "one")))
-    [kept] = together(wire, statements, Operation(OperationKind.TAKE, claim("b", "two", ttl=30.0)))
+def test_takes_releases_and_renewals_go_as_one(transport, server, tables, statements) -> None:
+    [old] = together(transport, statements, Operation(OperationKind.TAKE, claim("a", "one")))
+    [kept] = together(
+        transport, statements, Operation(OperationKind.TAKE, claim("b", "two", ttl=30.0))
+    )
 
     done = together(
-        wire,
+        transport,
         statements,
         Operation(OperationKind.TAKE, claim("c", "three")),
         Operation(OperationKind.RELEASE, claim("a", "one")),
@@ -162,7 +172,7 @@ def test_takes_releases_and_renewals_go_as_one(wire, server, tables, statements)
 
 
 def test_however_small_the_table_is_many_at_once_do_not_read_all_of_it(
-    wire, server, tables, statements
+    transport, server, tables, statements
 ) -> None:
     """The server keeps the plan, and the table may have grown when it is used again."""
     server.run(f"ALTER TABLE {tables.door} SET (autovacuum_enabled = off)")  # never analysed
@@ -172,18 +182,18 @@ def test_however_small_the_table_is_many_at_once_do_not_read_all_of_it(
     found = []
     for what in [OperationKind.TAKE, OperationKind.RENEW, OperationKind.RELEASE] * 4:
         requests = statements.together([Operation(what, claim("a", one)) for one in names])
-        before, *_, after = wire.run_all([count, *requests, count])
+        before, *_, after = transport.run_all([count, *requests, count])
         found.append(after[0][0] - before[0][0])
 
     assert found == [0] * 12
 
 
-def test_each_does_only_what_it_would_do_alone(wire, server, tables, statements) -> None:
+def test_each_does_only_what_it_would_do_alone(transport, server, tables, statements) -> None:
     """Held by others, with others in line, expired, too early: nothing is done for these."""
     names = ("held", "crowded", "over", "early")
     for name in names:
         together(
-            wire,
+            transport,
             statements,
             Operation(OperationKind.TAKE, claim("a", name, min_hold=60.0 * (name == "early"))),
         )
@@ -191,16 +201,18 @@ def test_each_does_only_what_it_would_do_alone(wire, server, tables, statements)
     set_row(server, tables, "until = 1", "over")
 
     taken = together(
-        wire, statements, *(Operation(OperationKind.TAKE, claim("b", one)) for one in names)
+        transport, statements, *(Operation(OperationKind.TAKE, claim("b", one)) for one in names)
     )
     wrong = together(
-        wire, statements, *(Operation(OperationKind.RELEASE, claim("b", one)) for one in names)
+        transport, statements, *(Operation(OperationKind.RELEASE, claim("b", one)) for one in names)
     )
     freed = together(
-        wire, statements, *(Operation(OperationKind.RELEASE, claim("a", one)) for one in names[1:])
+        transport,
+        statements,
+        *(Operation(OperationKind.RELEASE, claim("a", one)) for one in names[1:]),
     )
     renewed = together(
-        wire, statements, *(Operation(OperationKind.RENEW, claim("a", one)) for one in names)
+        transport, statements, *(Operation(OperationKind.RENEW, claim("a", one)) for one in names)
     )
 
     assert taken == wrong == [None] * 4
@@ -209,9 +221,9 @@ def test_each_does_only_what_it_would_do_alone(wire, server, tables, statements)
     assert row(server, tables, "crowded")["crowd"] == 1
 
 
-def test_a_release_leaves_nothing_of_the_releaser(wire, server, tables, statements) -> None:
-    together(wire, statements, Operation(OperationKind.TAKE, claim("a", party="saga")))
-    together(wire, statements, Operation(OperationKind.RELEASE, claim("a", party="saga")))
+def test_a_release_leaves_nothing_of_the_releaser(transport, server, tables, statements) -> None:
+    together(transport, statements, Operation(OperationKind.TAKE, claim("a", party="saga")))
+    together(transport, statements, Operation(OperationKind.RELEASE, claim("a", party="saga")))
 
     found = row(server, tables)
 
@@ -225,35 +237,39 @@ def test_a_release_leaves_nothing_of_the_releaser(wire, server, tables, statemen
 
 
 def test_a_release_of_a_name_that_is_being_swept_makes_no_ghost(
-    wire, server, tables, statements
+    transport, server, tables, statements
 ) -> None:
     """The row is still visible, but it is gone when the reaper's transaction ends."""
-    together(wire, statements, Operation(OperationKind.TAKE, claim("a")))
+    together(transport, statements, Operation(OperationKind.TAKE, claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
         other.execute(f"DELETE FROM {tables.door} WHERE key = %s", (key,))
-        gone = together(wire, statements, Operation(OperationKind.RELEASE, claim("a")))
+        gone = together(transport, statements, Operation(OperationKind.RELEASE, claim("a")))
 
     assert (
-        gone == together(wire, statements, Operation(OperationKind.RELEASE, claim("a"))) == [None]
+        gone
+        == together(transport, statements, Operation(OperationKind.RELEASE, claim("a")))
+        == [None]
     )
     assert server.run(f"SELECT count(*) FROM {tables.door}") == [(0,)]
-    assert together(wire, statements, Operation(OperationKind.TAKE, claim("b"))) != [None]
+    assert together(transport, statements, Operation(OperationKind.TAKE, claim("b"))) != [None]
 
 
-def test_a_name_that_somebody_has_locked_holds_up_nobody(wire, server, tables, statements) -> None:
+def test_a_name_that_somebody_has_locked_holds_up_nobody(
+    transport, server, tables, statements
+) -> None:
     """A locked row is waited for at its own door; the other operations are done meanwhile."""
     for name in ("taken", "kept", "idle", "other"):
-        together(wire, statements, Operation(OperationKind.TAKE, claim("a", name)))
+        together(transport, statements, Operation(OperationKind.TAKE, claim("a", name)))
     together(
-        wire,
+        transport,
         statements,
         *(Operation(OperationKind.RELEASE, claim("a", one)) for one in ("idle", "other")),
     )
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {tables.door} FOR UPDATE")
         locked = together(
-            wire,
+            transport,
             statements,
             Operation(OperationKind.RELEASE, claim("a", "taken")),
             Operation(OperationKind.RENEW, claim("a", "kept")),
@@ -270,7 +286,7 @@ def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
     wire_to, server, tables, statements
 ) -> None:
     names = [f"name {i}" for i in range(12)]
-    wires = [wire_to(server.url()) for _ in range(4)]
+    transports = [wire_to(server.url()) for _ in range(4)]
     before = server.run("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'")
     inside: dict[str, str] = {}
     seen: dict[str, int] = {}
@@ -281,7 +297,7 @@ def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
         for turn in range(15):
             chosen = dice.sample(names, 6)
             mine = [Operation(OperationKind.TAKE, claim(f"{number}.{turn}", one)) for one in chosen]
-            tokens = together(wires[number], statements, *mine)
+            tokens = together(transports[number], statements, *mine)
             held = [one for one, token in zip(mine, tokens, strict=True) if token is not None]
             with state:
                 for one, token in zip(mine, tokens, strict=True):
@@ -294,7 +310,7 @@ def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
                     del inside[one.claim.name]
             back = [Operation(OperationKind.RELEASE, one.claim) for one in held]
             while back:  # rows that others have locked are retried
-                done = together(wires[number], statements, *back)
+                done = together(transports[number], statements, *back)
                 back = [one for one, token in zip(back, done, strict=True) if token is None]
         return grants
 

@@ -24,19 +24,21 @@ def heard() -> list[str]:
 
 
 @pytest.fixture
-def subscription(wire, channel, heard):
+def subscription(transport, channel, heard):
     """A proven subscription, in the flavour of the transport."""
-    one = wire.subscribe(channel, heard.append)
+    one = transport.subscribe(channel, heard.append)
     yield one
-    wire.flavour.call(one.close)
+    transport.flavour.call(one.close)
 
 
-def listening(wire, subscription, seconds: float = PATIENCE) -> bool:
-    return wire.flavour.call(subscription.listen, until=wire.flavour.clock.now() + seconds)
+def listening(transport, subscription, seconds: float = PATIENCE) -> bool:
+    return transport.flavour.call(
+        subscription.listen, until=transport.flavour.clock.now() + seconds
+    )
 
 
 def test_what_others_notify_is_heard_in_order_and_the_proof_is_not_told(
-    wire, server, channel, heard, subscription
+    transport, server, channel, heard, subscription
 ) -> None:
     with server.connect() as other:
         for i in range(5):
@@ -44,7 +46,7 @@ def test_what_others_notify_is_heard_in_order_and_the_proof_is_not_told(
         other.execute("SELECT pg_notify(%s, 'not for us')", (f"{channel}x",))
 
     def is_all_heard() -> bool:
-        listening(wire, subscription, 0.05)
+        listening(transport, subscription, 0.05)
         return len(heard) >= 5
 
     eventually(is_all_heard)
@@ -52,46 +54,48 @@ def test_what_others_notify_is_heard_in_order_and_the_proof_is_not_told(
     assert heard == [f"ring {i}" for i in range(5)]
 
 
-def test_a_kick_ends_the_listening(wire, subscription) -> None:
-    asked = wire.flavour.start(listening, wire, subscription)
+def test_a_kick_ends_the_listening(transport, subscription) -> None:
+    asked = transport.flavour.start(listening, transport, subscription)
     kicks = 0
     while not asked.done():
-        wire.flavour.call(subscription.kick)
+        transport.flavour.call(subscription.kick)
         kicks += 1
 
     assert asked.result() is True
     assert kicks
 
 
-def test_whoever_waits_is_woken_by_what_it_hears(wire, channel, server) -> None:
+def test_whoever_waits_is_woken_by_what_it_hears(transport, channel, server) -> None:
     """A waiting thread reads by itself; for tasks the loop does."""
-    is_sync = wire.flavour.name == "sync"
-    made = wire.flavour.call((runtime_of_threads if is_sync else runtime_of_tasks).WakeEvent)
+    is_sync = transport.flavour.name == "sync"
+    made = transport.flavour.call((runtime_of_threads if is_sync else runtime_of_tasks).WakeEvent)
     event = getattr(made, "_inner", made)
-    one = wire.subscribe(channel, lambda _: event.set())
-    deadline = wire.flavour.clock.now() + PATIENCE
-    waiting = wire.flavour.start(wire.flavour.call, one.wait_for_event, event, deadline=deadline)
+    one = transport.subscribe(channel, lambda _: event.set())
+    deadline = transport.flavour.clock.now() + PATIENCE
+    waiting = transport.flavour.start(
+        transport.flavour.call, one.wait_for_event, event, deadline=deadline
+    )
     server.run("SELECT pg_notify(%s, 'ring')", channel)
 
     waiting.result()
 
     assert event.is_set()
-    wire.flavour.call(one.close)
+    transport.flavour.call(one.close)
 
 
-def test_the_end_of_its_connection_is_seen(wire, server, channel, subscription) -> None:
+def test_the_end_of_its_connection_is_seen(transport, server, channel, subscription) -> None:
     """Waiters have to ask again, since notifications sent meanwhile were lost."""
-    asked = wire.flavour.start(listening, wire, subscription)
+    asked = transport.flavour.start(listening, transport, subscription)
     assert server.terminate(f"strpos(query, '{channel}') > 0 AND strpos(query, 'LISTEN') > 0") == 1
 
     assert asked.result() is False
 
 
-def test_nothing_is_left_when_it_is_closed(wire, server, channel) -> None:
-    one = wire.subscribe(channel, print)
+def test_nothing_is_left_when_it_is_closed(transport, server, channel) -> None:
+    one = transport.subscribe(channel, print)
     query = f"SELECT count(*) FROM pg_stat_activity WHERE strpos(query, 'LISTEN \"{channel}') > 0"
     with server.connect() as other:
         assert other.execute(query + " AND pid <> pg_backend_pid()").fetchone() == (1,)
-        wire.flavour.call(one.close)
+        transport.flavour.call(one.close)
 
         eventually(lambda: other.execute(query + " AND pid <> pg_backend_pid()").fetchone() == (0,))

@@ -15,10 +15,10 @@ from lockfast_challenge.processes import eventually
 
 
 @pytest.fixture
-def names(wire, server, tables) -> Names:
+def names(transport, server, tables) -> Names:
     statements = PostgresqlStatements(tables, namespace="test")
     reaper = partial(PostgresqlReaper, tables)
-    return Names(wire, statements, run=server.run, key="key", mark="$1", reaper=reaper)
+    return Names(transport, statements, run=server.run, key="key", mark="$1", reaper=reaper)
 
 
 @pytest.fixture
@@ -50,34 +50,36 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
     names.old_one()
     with server.connect() as taker, taker.transaction():
         taker.execute(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 3600}")
-        assert names.sweep() == 0
+        assert names.reap() == 0
 
-    assert names.sweep() == 0
+    assert names.reap() == 0
     assert names.holders() == ["taker"]
 
 
 @pytest.mark.parametrize("how", ["take", "take_new"])
-def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, server, how) -> None:
+def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(
+    names, transport, server, how
+) -> None:
     last = names.old_one()
     request = PostgresqlReaper(names.tables).request()
     mine = claim("taker", "door")
     with server.connect() as name_reaper, name_reaper.transaction():
         pid = name_reaper.info.backend_pid
         [(_, _, gone, _)] = name_reaper.execute(*as_psycopg(request)).fetchall()
-        asked = wire.flavour.start(wire.run, getattr(names.statements, how)(mine))
+        asked = transport.flavour.start(transport.run, getattr(names.statements, how)(mine))
         eventually(lambda: waiting_for(server, pid))
 
     answer = asked.result()
     if how == "take":
         # Refused like an unknown name, so it is requested once more, as a new one.
         assert answer == []
-        answer = wire.run(names.statements.take_new(mine))
+        answer = transport.run(names.statements.take_new(mine))
     assert gone == 1
     assert answer[0][0] > last
     assert names.holders() == ["taker"]
 
 
-def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) -> None:
+def test_a_name_that_was_taken_after_the_broom_began_stays(names, transport, server) -> None:
     """The reaper does not rely on what it read when it began."""
     names.old_one()
     request = PostgresqlReaper(names.tables).request()
@@ -92,7 +94,7 @@ def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) 
     with server.connect() as gate:
         gate.execute("SELECT pg_advisory_lock(4711)")
         pid = gate.info.backend_pid
-        asked = wire.flavour.start(wire.ask, statement, *request.values)
+        asked = transport.flavour.start(transport.ask, statement, *request.values)
         eventually(lambda: waiting_for(server, pid))
         names.run(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 60}")
         gate.execute("SELECT pg_advisory_unlock(4711)")
@@ -102,17 +104,17 @@ def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) 
     assert names.holders() == ["taker"]
 
 
-def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, wire, server) -> None:
+def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, transport, server) -> None:
     names.old_one()
     names.stands("door", "buried", standing=4)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {names.tables.door} FOR UPDATE")
-        assert wire.transact(partial(PostgresqlReaper(names.tables).lines, ALL)) == 0
+        assert transport.transact(partial(PostgresqlReaper(names.tables).lines, ALL)) == 0
 
     assert names.known() == {"door"}
 
 
-def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -> None:
+def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, transport, server) -> None:
     """The statement after the one that locks the name sees it."""
     names.old_one()
     names.stands("door", "buried", standing=4)
@@ -124,7 +126,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
 
     with server.connect() as other:
         other.execute("SELECT pg_advisory_lock(4712)")
-        asked = wire.flavour.start(wire.transact, steps)
+        asked = transport.flavour.start(transport.transact, steps)
         eventually(lambda: waiting_for(server, other.info.backend_pid))
         names.stands("door", "joined", standing=1, until=time.time() + 60)
         other.execute("SELECT pg_advisory_unlock(4712)")
@@ -133,7 +135,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
     assert names.known() == {"door"}
 
 
-def test_who_comes_while_a_dead_line_goes_begins_a_new_one(names, wire, server) -> None:
+def test_who_comes_while_a_dead_line_goes_begins_a_new_one(names, transport, server) -> None:
     last = names.old_one()
     names.stands("door", "buried", standing=4)
     steps = PostgresqlReaper(names.tables).lines(ALL)
@@ -142,10 +144,10 @@ def test_who_comes_while_a_dead_line_goes_begins_a_new_one(names, wire, server) 
         [lock] = next(steps)
         locked = name_reaper.execute(*as_psycopg(lock)).fetchall()
         take = names.statements.take_new(claim("taker", "door"))
-        asked = wire.flavour.start(wire.run, take)
+        asked = transport.flavour.start(transport.run, take)
         eventually(lambda: waiting_for(server, pid))
-        [sweep] = steps.send([locked])
-        assert name_reaper.execute(*as_psycopg(sweep)).fetchall() == [(1,)]
+        [reap] = steps.send([locked])
+        assert name_reaper.execute(*as_psycopg(reap)).fetchall() == [(1,)]
 
     [(token,)] = asked.result()
     assert token > last

@@ -33,8 +33,8 @@ def statements(tables) -> PostgresqlStatements:
 
 
 @pytest.fixture
-def subject(wire, statements) -> Iterator[Subject]:
-    one = Subject(wire, statements)
+def subject(transport, statements) -> Iterator[Subject]:
+    one = Subject(transport, statements)
     yield one
     one.close()
 

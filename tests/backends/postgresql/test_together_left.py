@@ -130,8 +130,8 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(
 ) -> None:
     clock = Clock()
     address = address_of_url(server.url(), where="here", options={})
-    wire = PostgresqlTransport(address, clock=clock)
-    together = GroupCommit(wire, statements, clock=clock)
+    transport = PostgresqlTransport(address, clock=clock)
+    together = GroupCommit(transport, statements, clock=clock)
     with ThreadPoolExecutor(4) as pool:
         with locked_out(server, tables):
             asked = [
@@ -143,7 +143,7 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(
             if child == 0:
                 status = 1
                 try:
-                    wire.after_fork_in_child()
+                    transport.after_fork_in_child()
                     together.after_fork_in_child()
                     is_free = together._time_to_go() is not None and not together._queue
                     status = 0 if is_free else 2
@@ -151,4 +151,4 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(
                     os._exit(status)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert None not in [one.result(PATIENCE) for one in asked[2:]]
-    wire.close()
+    transport.close()

@@ -34,9 +34,9 @@ def guarded() -> Iterator[PostgresqlServer]:
 
 @pytest.mark.parametrize("sslmode", ["require", "verify-ca", "verify-full"])
 def test_tls_by_an_authority_of_ones_own(wire_to, guarded, sslmode):
-    wire = wire_to(guarded.url(), sslmode=sslmode, sslrootcert=certificates().authority)
+    transport = wire_to(guarded.url(), sslmode=sslmode, sslrootcert=certificates().authority)
 
-    assert wire.ask(IS_TLS) == [(True,)]
+    assert transport.ask(IS_TLS) == [(True,)]
 
 
 def test_tls_options_may_stand_in_the_url(wire_to, guarded):
@@ -48,33 +48,33 @@ def test_tls_options_may_stand_in_the_url(wire_to, guarded):
 def test_a_certificate_of_another_host_is_refused(wire_to, guarded):
     """The certificate is valid for 127.0.0.1, and for no name of this machine."""
     url = guarded.url().replace("127.0.0.1", "localhost")
-    wire = wire_to(url, sslmode="verify-full", sslrootcert=certificates().authority)
+    transport = wire_to(url, sslmode="verify-full", sslrootcert=certificates().authority)
 
     with pytest.raises(ConfigurationError, match="no TLS connection could be made"):
-        wire.ask(IS_TLS)
+        transport.ask(IS_TLS)
 
 
 def test_a_certificate_of_an_unknown_authority_is_refused(wire_to, guarded, server):
     other = str(certificates().certificate)
-    wire = wire_to(guarded.url(), sslmode="verify-full", sslrootcert=other)
+    transport = wire_to(guarded.url(), sslmode="verify-full", sslrootcert=other)
 
     with pytest.raises(ConfigurationError, match="no TLS connection could be made"):
-        wire.ask(IS_TLS)
+        transport.ask(IS_TLS)
 
 
 @pytest.mark.parametrize("form", ["postgresql:///postgres?host={host}&port={port}&user=postgres"])
 def test_a_socket_of_this_machine(wire_to, server, form):
-    wire = wire_to(form.format(host=server.directory, port=server.port))
+    transport = wire_to(form.format(host=server.directory, port=server.port))
 
-    assert wire.ask("SELECT inet_client_addr() IS NULL") == [(True,)]
+    assert transport.ask("SELECT inet_client_addr() IS NULL") == [(True,)]
 
 
 def test_a_socket_by_its_percent_encoded_path(wire_to, server):
     host = str(server.directory).replace("/", "%2F")
 
-    wire = wire_to(f"postgresql://postgres@{host}:{server.port}/postgres")
+    transport = wire_to(f"postgresql://postgres@{host}:{server.port}/postgres")
 
-    assert wire.ask("SELECT inet_client_addr() IS NULL") == [(True,)]
+    assert transport.ask("SELECT inet_client_addr() IS NULL") == [(True,)]
 
 
 def test_the_password_of_the_environment(wire_to, guarded, monkeypatch):
@@ -106,9 +106,9 @@ def test_a_service_file(wire_to, guarded, monkeypatch, tmp_path, by):
     if by == "environment":
         monkeypatch.setenv("PGSERVICE", "shop")
 
-    wire = wire_to("postgresql://?service=shop" if by == "url" else "postgresql://")
+    transport = wire_to("postgresql://?service=shop" if by == "url" else "postgresql://")
 
-    assert wire.ask(USER) == [("guest", "shop")]
+    assert transport.ask(USER) == [("guest", "shop")]
 
 
 def test_where_nothing_is_said_the_environment_says_it(wire_to, server, monkeypatch):

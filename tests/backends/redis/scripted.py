@@ -24,19 +24,21 @@ class Scripted:
 
     def __init__(self) -> None:
         server = shared_server()
-        self.wire = RedisTransport.from_url(server.url, options={}, clock=Clock(), where=server.url)
-        self.wire.ask(packed(b"FLUSHALL"), deadline=Clock().now() + 5)
+        self.transport = RedisTransport.from_url(
+            server.url, options={}, clock=Clock(), where=server.url
+        )
+        self.transport.ask(packed(b"FLUSHALL"), deadline=Clock().now() + 5)
         self.keys = requests.RedisKeys("test")
         self.now = float(START)
         self.patience = 10**15
         self._shas: dict[str, bytes] = {}
 
     def close(self) -> None:
-        self.wire.close()
+        self.transport.close()
 
     def ask(self, *arguments: object):
         words = [one if isinstance(one, bytes) else str(one).encode() for one in arguments]
-        return self.wire.ask(packed(*words), deadline=Clock().now() + 5)
+        return self.transport.ask(packed(*words), deadline=Clock().now() + 5)
 
     def run(self, verb: str, request: bytes):
         [reply] = self.run_all(verb, [request])
@@ -49,7 +51,7 @@ class Scripted:
         self.ask("HSET", "now", "s", us // 1_000_000, "us", us % 1_000_000)
         sha = redis_script(verb).sha
         mine = [one.replace(sha, self._shas[verb]) for one in asked]
-        replies = self.wire.send_all(mine, deadline=Clock().now() + 5)
+        replies = self.transport.send_all(mine, deadline=Clock().now() + 5)
         refused = [one.text for one in replies if isinstance(one, ErrorReply)]
         assert not refused, refused
         return replies

@@ -23,7 +23,7 @@ PLACE = Address("here", "sentinel", {}, endpoints=SENTINELS, service="mymaster")
 
 
 @pytest.fixture
-def wire(monkeypatch) -> SentinelTransport:
+def transport(monkeypatch) -> SentinelTransport:
     """A transport with three Sentinels that answer only once all of them are asked."""
     together = threading.Barrier(3)
 
@@ -36,15 +36,15 @@ def wire(monkeypatch) -> SentinelTransport:
     return SentinelTransport(PLACE, kind=kind, options={}, clock=Clock())
 
 
-def test_all_sentinels_are_asked_at_once_for_a_diagnosis(wire):
-    assert wire.views(deadline=Clock().now() + PATIENCE) == {one: {} for one in SENTINELS}
+def test_all_sentinels_are_asked_at_once_for_a_diagnosis(transport):
+    assert transport.views(deadline=Clock().now() + PATIENCE) == {one: {} for one in SENTINELS}
 
 
-def test_all_sentinels_are_asked_at_once_before_a_request(wire):
+def test_all_sentinels_are_asked_at_once_before_a_request(transport):
     """A silent one costs its own timeout, and not one for each of the others."""
-    wire._poll_sentinels()
+    transport._poll_sentinels()
 
-    assert set(wire._watchers) == set(SENTINELS)
+    assert set(transport._watchers) == set(SENTINELS)
 
 
 def test_all_sentinels_are_asked_at_once_in_asyncio(monkeypatch):
@@ -61,23 +61,23 @@ def test_all_sentinels_are_asked_at_once_in_asyncio(monkeypatch):
 
         monkeypatch.setattr("lockfast.backends.redis._async.sentinel._masters", answer)
         kind = connection_aio.driver_connection_class(tls=False, is_socket=False)
-        wire = AsyncSentinelTransport(PLACE, kind=kind, options={}, clock=Clock())
+        transport = AsyncSentinelTransport(PLACE, kind=kind, options={}, clock=Clock())
         async with asyncio.timeout(PATIENCE):
-            found = await wire.views(deadline=Clock().now() + PATIENCE)
+            found = await transport.views(deadline=Clock().now() + PATIENCE)
         assert found == {one: {} for one in SENTINELS}
 
     asyncio.run(main())
 
 
-def test_a_look_that_fails_does_not_fail_the_request_that_made_it(wire, monkeypatch):
+def test_a_look_that_fails_does_not_fail_the_request_that_made_it(transport, monkeypatch):
     """An error that the driver raises is not an answer from a Sentinel."""
 
     def fail(*_: object) -> None:
         raise NotImplementedError
 
     monkeypatch.setattr("lockfast.backends.redis._sync.sentinel._masters", fail)
-    wire._master = Endpoint("127.0.0.1", 4)
+    transport._master = Endpoint("127.0.0.1", 4)
 
-    wire._look(Clock().now() + PATIENCE)
+    transport._look(Clock().now() + PATIENCE)
 
-    assert set(wire._silent) == set(SENTINELS)
+    assert set(transport._silent) == set(SENTINELS)

@@ -68,14 +68,14 @@ def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
     """When many clients hand on a lock, waking it cost each of them more than the hand-over."""
 
     async def main() -> None:
-        wire: Any = Wire()
-        inbox = AsyncRedisInbox(wire, requests.RedisKeys("test"), virtual_clock())
+        transport: Any = Wire()
+        inbox = AsyncRedisInbox(transport, requests.RedisKeys("test"), virtual_clock())
 
         def stands(number: int, *, ends_in: float) -> int:
             one = claim(number)
-            before: int = wire.subscription.kicks
+            before: int = transport.subscription.kicks
             inbox.stands(one, joined(ends_in), inbox=inbox.name, asked_at=0.0)
-            return int(wire.subscription.kicks - before)
+            return int(transport.subscription.kicks - before)
 
         stands(0, ends_in=30.0)
         waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
@@ -93,18 +93,18 @@ def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
 
 def test_a_line_that_was_joined_without_waking_anybody_is_spoken_of_in_time():
     async def main() -> None:
-        wire: Any = Wire()
-        inbox = AsyncRedisInbox(wire, requests.RedisKeys("test"), virtual_clock())
+        transport: Any = Wire()
+        inbox = AsyncRedisInbox(transport, requests.RedisKeys("test"), virtual_clock())
         inbox.stands(claim(0), joined(60.0), inbox=inbox.name, asked_at=0.0)
         waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
         await asyncio.sleep(1.0)
         inbox.forget(claim(0).id)
         inbox.stands(claim(1), joined(60.0), inbox=inbox.name, asked_at=0.0)
-        assert wire.beats == 0
+        assert transport.beats == 0
 
         await asyncio.sleep(2.1)
 
-        assert wire.beats == 1
+        assert transport.beats == 1
         waiting.cancel()
         await inbox.stop()
 

@@ -145,7 +145,7 @@ def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
                 locks.close()
             was_struck = interrupt.struck
             eventually(lambda: not inbox_threads())
-            assert backend._wire._idle.take() is None
+            assert backend._transport._idle.take() is None
 
     assert points > 5
 

@@ -32,7 +32,7 @@ class Shelved(Scripted):
         self.backend = RedisBackend(
             url="redis://127.0.0.1", location="here", clock=self.clock, namespace="test"
         )
-        self.backend._wire = InsteadOfWire(self)  # type: ignore[assignment]
+        self.backend._transport = InsteadOfWire(self)  # type: ignore[assignment]
 
     def prepare(self, *names: str) -> None:
         for verb in names:
@@ -299,13 +299,13 @@ def test_a_message_that_comes_soon_is_enough(store: Shelved, ttl: float) -> None
 def test_a_question_that_is_not_answered_leaves_the_claim_where_it_was(store: Shelved) -> None:
     """The inbox keeps listening for it until the store says otherwise."""
     waiter = pushed(store, after=0.9 * ADMISSION_WINDOW_SECONDS)
-    inbox, wire = store.backend._inbox, store.backend._wire
+    inbox, transport = store.backend._inbox, store.backend._transport
 
-    wire.is_cut = True  # type: ignore[union-attr]
+    transport.is_cut = True  # type: ignore[union-attr]
     with pytest.raises(OutcomeUnknown):
         waiter.ask()
     is_heard_for = waiter.claim.id in inbox.lines.waiting
-    wire.is_cut = False  # type: ignore[union-attr]
+    transport.is_cut = False  # type: ignore[union-attr]
     waiter.ask()
 
     assert is_heard_for

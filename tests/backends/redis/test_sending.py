@@ -39,33 +39,33 @@ class Sent:
 class TalksTo(RedisTransport):
     """A transport with one given connection."""
 
-    def __init__(self, link: RedisConnection) -> None:
+    def __init__(self, connection: RedisConnection) -> None:
         kind = driver_connection_class(tls=False, is_socket=False)
         super().__init__(kind=kind, options={}, clock=Clock(), where="nowhere")
-        self._link = link
+        self._connection = connection
 
     def asks(self) -> asyncio.Future[object]:
         return asyncio.ensure_future(self.ask(ASKED, deadline=Clock().now() + PATIENCE))
 
 
 def linked() -> tuple[Sent, RedisConnection, TalksTo]:
-    sent, link = Sent(), RedisConnection(where="nowhere")
-    link.take_over(sent, None)  # type: ignore[arg-type]
-    return sent, link, TalksTo(link)
+    sent, connection = Sent(), RedisConnection(where="nowhere")
+    connection.take_over(sent, None)  # type: ignore[arg-type]
+    return sent, connection, TalksTo(connection)
 
 
 def test_a_lone_request_goes_out_at_once():
     """There is nothing to batch, so waiting for the loop's next turn would only delay it."""
 
     async def play() -> None:
-        sent, link, wire = linked()
+        sent, connection, transport = linked()
 
-        reply = wire.asks()
+        reply = transport.asks()
 
         assert sent.writes == [ASKED]
-        link.data_received(b":7\r\n")
+        connection.data_received(b":7\r\n")
         assert await reply == 7
-        link.close()
+        connection.close()
 
     asyncio.run(play())
 
@@ -74,16 +74,16 @@ def test_requests_of_one_turn_go_out_together():
     """In batches, so that the server has work to do while the rest is written."""
 
     async def play() -> None:
-        sent, link, wire = linked()
-        replies = [wire.asks() for _ in range(1 + FLUSH_BATCH + 3)]
+        sent, connection, transport = linked()
+        replies = [transport.asks() for _ in range(1 + FLUSH_BATCH + 3)]
 
         assert sent.writes == [ASKED, ASKED * FLUSH_BATCH]
         await asyncio.sleep(0)
         assert sent.writes == [ASKED, ASKED * FLUSH_BATCH, ASKED * 3]
 
-        link.data_received(b"".join(b":%d\r\n" % number for number in range(len(replies))))
+        connection.data_received(b"".join(b":%d\r\n" % number for number in range(len(replies))))
         assert await asyncio.gather(*replies) == list(range(len(replies)))
-        link.close()
+        connection.close()
 
     asyncio.run(play())
 
@@ -92,17 +92,17 @@ def test_what_is_asked_as_one_goes_out_as_one():
     """Even if no other task sends a request."""
 
     async def play() -> None:
-        sent, link, wire = linked()
+        sent, connection, transport = linked()
         asking = asyncio.ensure_future(
-            wire.send_all([ASKED] * 2, deadline=Clock().now() + PATIENCE)
+            transport.send_all([ASKED] * 2, deadline=Clock().now() + PATIENCE)
         )
         await asyncio.sleep(0)  # it starts
         await asyncio.sleep(0)  # and sends
 
         assert sent.writes == [ASKED * 2]
-        link.data_received(b":1\r\n:2\r\n")
+        connection.data_received(b":1\r\n:2\r\n")
         assert await asking == [1, 2]
-        link.close()
+        connection.close()
 
     asyncio.run(play())
 
@@ -111,18 +111,18 @@ def test_a_loop_goes_to_sleep_although_no_answer_comes():
     """It polls for the reply only for a moment, and other tasks get their turns meanwhile."""
 
     async def play() -> None:
-        _, link, wire = linked()
+        _, connection, transport = linked()
         turns = 0
-        reply = wire.asks()
+        reply = transport.asks()
         ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
         while ready:
             turns += 1
             await asyncio.sleep(0)
             assert turns < 1000
 
-        link.data_received(b":1\r\n")
+        connection.data_received(b":1\r\n")
         assert await reply == 1
-        link.close()
+        connection.close()
 
     asyncio.run(play())
 
@@ -131,14 +131,14 @@ def test_what_comes_before_a_request_has_gone_out_is_not_its_answer():
     """Whatever the server meant by it: a grant that nobody requested is held by nobody."""
 
     async def play() -> None:
-        _, link, wire = linked()
-        first, second = wire.asks(), wire.asks()
+        _, connection, transport = linked()
+        first, second = transport.asks(), transport.asks()
 
-        link.data_received(b":7\r\n:8\r\n")
+        connection.data_received(b":7\r\n:8\r\n")
 
         assert await first == 7
         with pytest.raises(OutcomeUnknown):
             await second
-        assert not link.is_open
+        assert not connection.is_open
 
     asyncio.run(play())

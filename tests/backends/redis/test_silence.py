@@ -21,8 +21,8 @@ PING, PONG = packed(b"PING"), b"+PONG\r\n"
 class Far:
     """A transport to a server that answers each request after a round trip, unless cut off."""
 
-    def __init__(self, link: RedisConnection, round_trip: float) -> None:
-        self.link = link
+    def __init__(self, connection: RedisConnection, round_trip: float) -> None:
+        self.connection = connection
         self.round_trip = round_trip
         self.is_cut = False
         self.is_aborted = False
@@ -35,7 +35,9 @@ class Far:
         self.written.append(data)
         answer = PONG * data.count(PING)
         if answer and not self.is_cut:
-            asyncio.get_running_loop().call_later(self.round_trip, self.link.data_received, answer)
+            asyncio.get_running_loop().call_later(
+                self.round_trip, self.connection.data_received, answer
+            )
 
     def abort(self) -> None:
         self.is_aborted = True
@@ -45,10 +47,10 @@ def far(test: Callable[[RedisConnection, Far], Coroutine[Any, Any, None]]) -> Ca
     """Run a test in virtual time; the connection's round trip is longer than a short deadline."""
 
     async def main() -> None:
-        link = RedisConnection(where="there")
-        there = Far(link, SILENCE_SECONDS / 2)
-        link.take_over(there, None)  # type: ignore[arg-type]
-        await test(link, there)
+        connection = RedisConnection(where="there")
+        there = Far(connection, SILENCE_SECONDS / 2)
+        connection.take_over(there, None)  # type: ignore[arg-type]
+        await test(connection, there)
 
     def run() -> None:
         run_in_virtual_time(main())
@@ -57,37 +59,37 @@ def far(test: Callable[[RedisConnection, Far], Coroutine[Any, Any, None]]) -> Ca
     return run
 
 
-def ask(link: RedisConnection, *, within: float) -> asyncio.Future[Any]:
-    return link.send(PING, deadline=asyncio.get_running_loop().time() + within)
+def ask(connection: RedisConnection, *, within: float) -> asyncio.Future[Any]:
+    return connection.send(PING, deadline=asyncio.get_running_loop().time() + within)
 
 
 @far
 async def test_a_deadline_shorter_than_a_round_trip_fails_alone(
-    link: RedisConnection, there: Far
+    connection: RedisConnection, there: Far
 ) -> None:
     """Requests with enough time get their replies, on the same connection."""
-    hurried, patient = ask(link, within=SHORT), ask(link, within=LONG)
+    hurried, patient = ask(connection, within=SHORT), ask(connection, within=LONG)
 
     with pytest.raises(OutcomeUnknown):
         await hurried
 
     assert await patient == b"PONG"
-    assert await ask(link, within=LONG) == b"PONG"
-    assert link.is_open
+    assert await ask(connection, within=LONG) == b"PONG"
+    assert connection.is_open
 
 
 @far
 async def test_a_link_that_is_cut_is_found_by_one_hurried_request(
-    link: RedisConnection, there: Far
+    connection: RedisConnection, there: Far
 ) -> None:
     """As soon as it has been silent for long enough, even if nobody sends again."""
     there.is_cut = True
     asked_at = asyncio.get_running_loop().time()
     with pytest.raises(OutcomeUnknown):
-        await ask(link, within=SHORT)
-    was_open = link.is_open
+        await ask(connection, within=SHORT)
+    was_open = connection.is_open
 
-    await link.lost
+    await connection.lost
 
     assert was_open
     assert asyncio.get_running_loop().time() - asked_at == pytest.approx(SILENCE_SECONDS, abs=0.001)
@@ -96,45 +98,45 @@ async def test_a_link_that_is_cut_is_found_by_one_hurried_request(
 
 @far
 async def test_a_link_that_is_cut_is_found_however_short_all_deadlines_are(
-    link: RedisConnection, there: Far
+    connection: RedisConnection, there: Far
 ) -> None:
     """Each deadline is too short to tell; several in a row are not."""
-    assert await ask(link, within=LONG) == b"PONG"
+    assert await ask(connection, within=LONG) == b"PONG"
     there.is_cut = True
     asked_at = asyncio.get_running_loop().time()
 
-    while link.is_open:
+    while connection.is_open:
         with pytest.raises(OutcomeUnknown):
-            await ask(link, within=SHORT)
+            await ask(connection, within=SHORT)
 
     assert asyncio.get_running_loop().time() - asked_at < SILENCE_SECONDS + 2 * SHORT
 
 
 @far
 async def test_a_link_that_is_cut_is_lost_at_the_deadline_of_a_patient_request(
-    link: RedisConnection, there: Far
+    connection: RedisConnection, there: Far
 ) -> None:
     there.is_cut = True
 
     with pytest.raises(OutcomeUnknown):
-        await ask(link, within=LONG)
+        await ask(connection, within=LONG)
 
-    assert not link.is_open
+    assert not connection.is_open
 
 
 @far
 async def test_a_subscription_that_is_not_confirmed_in_time_is_taken_back(
-    link: RedisConnection, there: Far
+    connection: RedisConnection, there: Far
 ) -> None:
     """The connection lives on, and nothing would read messages sent to the old name."""
     clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]
-    wire = RedisTransport(kind=object, options={}, clock=clock, where="there")
-    wire._link = link
+    transport = RedisTransport(kind=object, options={}, clock=clock, where="there")
+    transport._connection = connection
 
     with pytest.raises(OutcomeUnknown):
-        await wire.subscribe(b"inbox", print, deadline=clock.now() + SHORT)
+        await transport.subscribe(b"inbox", print, deadline=clock.now() + SHORT)
     await asyncio.sleep(0)
 
-    assert link.is_open
-    assert link.listeners == {}
+    assert connection.is_open
+    assert connection.listeners == {}
     assert there.written[-1] == packed(b"UNSUBSCRIBE", b"inbox")

@@ -17,15 +17,15 @@ def test_connections_that_are_missing_are_made_at_once(namespace, monkeypatch):
     together = threading.Barrier(5, timeout=50)
     connect = NodeTransport.connect
 
-    def connect_together(wire, *, deadline: float):
+    def connect_together(transport, *, deadline: float):
         together.wait()
-        return connect(wire, deadline=deadline + 60)
+        return connect(transport, deadline=deadline + 60)
 
     with Locks(nodes.url, namespace=namespace, node_timeout=20, request_timeout=60) as locks:
         locks.lock("door").acquire(timeout=20).release()
-        for wire in locks._client.backend._nodes.wires:
-            while wire.lines:
-                wire.lines.pop().lose(ConnectionError("taken by another thread"))
+        for transport in locks._client.backend._nodes.transports:
+            while transport.lines:
+                transport.lines.pop().lose(ConnectionError("taken by another thread"))
         monkeypatch.setattr(NodeTransport, "connect", connect_together)
 
         with locks.lock("door", timeout=20) as lease:

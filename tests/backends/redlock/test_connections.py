@@ -48,14 +48,14 @@ def nodes() -> Nodes:
     made = RedlockBackend(url=url, location=url, clock=clock)
     node = made._nodes.nodes[0]
     node.scripts, node.counts = Scripts("birth"), True
-    return Nodes([node], [made._nodes.wires[0]], clock)
+    return Nodes([node], [made._nodes.transports[0]], clock)
 
 
 @pytest.fixture(autouse=True)
 def dialed(monkeypatch) -> list[float]:
     tried: list[float] = []
 
-    def refuse(_wire: NodeTransport, *, deadline: float) -> Any:
+    def refuse(_transport: NodeTransport, *, deadline: float) -> Any:
         tried.append(deadline)
         raise FULL
 
@@ -65,7 +65,7 @@ def dialed(monkeypatch) -> list[float]:
 
 def connected(nodes: Nodes) -> NodeConnection:
     """Return an idle connection that was made before."""
-    line = nodes.wires[0].know(NodeConnection(StandInLink(), nodes.nodes[0]))  # type: ignore[arg-type]
+    line = nodes.transports[0].know(NodeConnection(StandInLink(), nodes.nodes[0]))  # type: ignore[arg-type]
     nodes._give_back(line.node, line)
     return line
 
@@ -98,7 +98,7 @@ def test_one_who_tells_a_node_something_loses_it_for_nobody(nodes):
 
 
 def test_a_node_to_which_no_connection_is_left_is_one_that_is_away(nodes):
-    connected(nodes).link.close()
+    connected(nodes).connection.close()
 
     asked(nodes)
 
@@ -116,7 +116,7 @@ def obligation(nodes: Nodes) -> NodeConnection:
 @pytest.mark.parametrize("made", [obligation, connected])
 def test_a_slow_node_whose_connection_broke_is_connected_to_again(nodes, made):
     """Whether or not a reply was outstanding on the broken one."""
-    made(nodes).link.close()
+    made(nodes).connection.close()
     nodes.nodes[0].is_slow = True
 
     asked(nodes)
@@ -145,11 +145,11 @@ def test_no_node_is_slow_in_a_child(nodes):
 
 
 def test_lines_that_are_gone_are_not_remembered(nodes):
-    wire = nodes.wires[0]
+    transport = nodes.transports[0]
     line = connected(nodes)
-    assert wire.has_line()
+    assert transport.has_line()
 
-    wire.lines.clear()
+    transport.lines.clear()
     del line
 
-    assert not wire.has_line()
+    assert not transport.has_line()

@@ -296,7 +296,7 @@ class Strangers:
 
     def __init__(self) -> None:
         self.nodes = [Node(number, "") for number in range(3)]
-        self.wires: list[object] = []
+        self.transports: list[object] = []
         self.greeted: list[int] = []
         self.asked = 0
         for one in self.nodes:

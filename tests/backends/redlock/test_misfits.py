@@ -48,7 +48,7 @@ class SomeMisfits:
 
     def __init__(self, nodes: Sequence[Node], *, misfits: int = 1, number: int = 5) -> None:
         self.nodes = nodes
-        self.wires: list[object] = []
+        self.transports: list[object] = []
         self.fit = len(nodes) - misfits
         for one in nodes[: self.fit]:
             one.scripts, one.counts = Scripts("birth"), True

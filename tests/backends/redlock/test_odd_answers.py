@@ -31,7 +31,7 @@ class StandInWire:
 
     def __init__(self, reply: Any) -> None:
         self._reply = reply
-        self.link = self
+        self.connection = self
         self.failures: list[Exception] = []
 
     def send_for(self, answer: NodeReply, _request: bytes, *, deadline: float) -> None:
@@ -49,12 +49,12 @@ def nodes_that_answer(*replies: Any) -> tuple[nodes_aio.Nodes, list[Any]]:
     nodes = [Node(number, f"redis://h{number}") for number in range(len(replies))]
     for one in nodes:
         one.scripts = Scripts("birth")
-    wires: list[Any] = [StandInWire(one) for one in replies]
-    return nodes_aio.Nodes(nodes, wires, Clock()), wires
+    transports: list[Any] = [StandInWire(one) for one in replies]
+    return nodes_aio.Nodes(nodes, transports, Clock()), transports
 
 
 def is_known(found: Round) -> bool:
-    return verdict(found.standings(replies.standing)) is not Verdict.OPEN
+    return verdict(found.votes(replies.vote)) is not Verdict.OPEN
 
 
 def asked(nodes: nodes_aio.Nodes, decide: Any) -> Round:
@@ -68,14 +68,14 @@ def asked(nodes: nodes_aio.Nodes, decide: Any) -> Round:
 @pytest.mark.parametrize("odd", [None, b"OK", 1, [], [1, 1], [1, 1, 1], [1, 1, 0, 5], REFUSED[:-1]])
 def test_a_node_that_answers_oddly_is_heard_as_one_that_misbehaves(odd):
     """The others decide, and its connection is closed: what follows may be part of that reply."""
-    nodes, wires = nodes_that_answer(odd, REFUSED, REFUSED)
+    nodes, transports = nodes_that_answer(odd, REFUSED, REFUSED)
 
     found = asked(nodes, is_known)
 
     assert isinstance(found.replies[0], BackendMisbehaved)
     assert "redis://h0" in str(found.replies[0])
-    assert verdict(found.standings(replies.standing)) is Verdict.REFUSED
-    assert [type(error) for one in wires for error in one.failures] == [Misread]
+    assert verdict(found.votes(replies.vote)) is Verdict.REFUSED
+    assert [type(error) for one in transports for error in one.failures] == [Misread]
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def fail(found: Round) -> bool:
 
 def test_whoever_asks_is_told_of_a_failure_to_decide():
     """The error must not reach the connections that deliver replies: these are sound."""
-    nodes, wires = nodes_that_answer(REFUSED, REFUSED, REFUSED)
+    nodes, transports = nodes_that_answer(REFUSED, REFUSED, REFUSED)
 
     with pytest.raises(Defect):
         asked(nodes, fail)
 
-    assert not any(one.failures for one in wires)
+    assert not any(one.failures for one in transports)
 
 
 def test_whoever_asks_by_a_thread_is_told_of_a_failure_to_decide():

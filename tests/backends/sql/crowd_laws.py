@@ -91,13 +91,13 @@ class CrowdLaws:
         locks = flavour.locks(server.url(), connections=1, ttl=ttl, request_timeout=PATIENCE)
         locks.lock(name).acquire().release()
         client = getattr(locks, "_inner", locks)._client
-        pool = client.backend._wire._pool
-        link = flavour.call(pool.take, flavour.clock.now() + PATIENCE)
+        pool = client.backend._transport._pool
+        connection = flavour.call(pool.take, flavour.clock.now() + PATIENCE)
         waiting = flavour.start(locks.lock(name).acquire, timeout=PATIENCE)
         eventually(lambda: pool._waiting, what="it waits for the one connection")
 
         freed_at = flavour.clock.now()
-        flavour.call(pool.put_back, link)
+        flavour.call(pool.put_back, connection)
         lease = waiting.result(PATIENCE)
 
         [hold] = client.holds.on(name)

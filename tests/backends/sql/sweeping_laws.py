@@ -21,10 +21,10 @@ def claim(claim_id: str, name: str, **more: Any) -> Claim:
     return Claim(claim_id, name, "client", "{}", 1, 1, more.pop("ttl", 10.0), **more)
 
 
-def sweeper_on(wire: Any, reaper: Any) -> Any:
+def sweeper_on(transport: Any, reaper: Any) -> Any:
     """Return a name reaper in the flavour of the transport."""
-    kind = NameReaper if wire.flavour.name == "sync" else AsyncNameReaper
-    return wire.flavour.call(kind, wire.inner, reaper)
+    kind = NameReaper if transport.flavour.name == "sync" else AsyncNameReaper
+    return transport.flavour.call(kind, transport.inner, reaper)
 
 
 class Names:
@@ -36,7 +36,7 @@ class Names:
 
     def __init__(
         self,
-        wire: Any,
+        transport: Any,
         statements: Any,
         *,
         run: Callable[..., Any],
@@ -44,18 +44,18 @@ class Names:
         mark: str,
         reaper: Any,
     ) -> None:
-        self.wire = wire
+        self.transport = transport
         self.statements = statements
         self.reaper = reaper
         self.tables = reaper.args[0]
         self.run = run
         self.key = key
         self.mark = mark
-        self._name_reaper = sweeper_on(wire, reaper())
+        self._name_reaper = sweeper_on(transport, reaper())
 
     def done(self, request: Any) -> int | None:
         """Return the token of what was done; None if nothing was."""
-        return self.statements.token_in(self.wire.run(request))
+        return self.statements.token_in(self.transport.run(request))
 
     def take(self, name: str, **options: Any) -> int:
         """Take a name and return its token."""
@@ -95,11 +95,11 @@ class Names:
         )
         self.run(f"UPDATE {self.tables.door} SET crowd = crowd + 1 WHERE {self.key} = %s", key)
 
-    def sweep(self) -> int:
+    def reap(self) -> int:
         """Reap a few rows; return how many names were removed."""
-        flavour = self.wire.flavour
+        flavour = self.transport.flavour
         flavour.call(self._name_reaper.count, REAP_EVERY_VERBS)
-        return int(flavour.call(self._name_reaper.sweep, deadline=flavour.clock.now() + 20))
+        return int(flavour.call(self._name_reaper.reap, deadline=flavour.clock.now() + 20))
 
     def known(self) -> set[str]:
         """Return the names in the table."""
@@ -117,17 +117,17 @@ class SweepingLaws:
     def test_idle_names_go_after_a_day_and_not_before(self, names) -> None:
         names.use("old")
         names.age(DAY - 60)
-        assert names.sweep() == 0
+        assert names.reap() == 0
 
         names.age(120)
         names.use("young")
 
-        assert names.sweep() == 1
+        assert names.reap() == 1
         assert names.known() == {"young"}
 
     def test_the_next_token_of_a_swept_name_is_larger(self, names) -> None:
         last = names.old_one()
-        assert names.sweep() == 1
+        assert names.reap() == 1
 
         assert names.take("door") > last
 
@@ -140,16 +140,16 @@ class SweepingLaws:
         names.stands("with another inside", "waiter", standing=3)
         names.age(DAY + 3600)
 
-        assert names.sweep() == 0
+        assert names.reap() == 0
 
     def test_a_holder_that_died_more_than_a_day_ago_is_not_in_use(self, names) -> None:
         names.take("left by the dead")
         names.age(DAY - 60)
-        assert names.sweep() == 0
+        assert names.reap() == 0
 
         names.age(120)
 
-        assert names.sweep() == 1
+        assert names.reap() == 1
         assert names.known() == set()
 
     def test_whom_death_left_in_line_goes_with_the_name(self, names) -> None:
@@ -159,7 +159,7 @@ class SweepingLaws:
         names.stands("line", "buried", standing=4, until=time.time() - DAY - 60)
         names.age(DAY + 60)
 
-        assert names.sweep() == 2
+        assert names.reap() == 2
         assert names.known() == set()
         [[left]] = names.run(f"SELECT count(*) FROM {names.tables.place}")
         assert left == 0
@@ -169,17 +169,17 @@ class SweepingLaws:
         names.use("door")
         names.age(-DAY)
 
-        assert names.sweep() == 0
+        assert names.reap() == 0
 
     def test_it_is_done_a_few_at_a_time(self, names, monkeypatch) -> None:
         monkeypatch.setattr(dialect, "REAP_ROWS", 4)
         names.use(*(f"name {i}" for i in range(10)))
         names.age(DAY + 60)
 
-        assert [names.sweep() for _ in range(4)] == [4, 4, 2, 0]
+        assert [names.reap() for _ in range(4)] == [4, 4, 2, 0]
 
     def test_it_is_done_now_and_then(self, names) -> None:
-        reaper = sweeper_on(names.wire, names.reaper())
+        reaper = sweeper_on(names.transport, names.reaper())
         due = []
 
         for _ in range(REAP_EVERY_VERBS + 1):
@@ -196,7 +196,7 @@ class SweepingLaws:
         names.use("idle")
         names.age(DAY + 60)
 
-        assert sum(names.sweep() for _ in range(4)) == 1
+        assert sum(names.reap() for _ in range(4)) == 1
         assert len(names.known()) == 10
 
     def test_takers_and_brooms_at_once_lose_no_hold_and_no_token(self, names) -> None:
@@ -214,7 +214,7 @@ class SweepingLaws:
                     assert token, "it is ours alone, and was given back"
                     assert token > last[name]
                     assert names.done(statements.release(mine)) is not None, "a hold was swept"
-                    names.wire.ask(
+                    names.transport.ask(
                         f"UPDATE {names.tables.door} SET last_token = 0"
                         f" WHERE {names.key} = {names.mark} AND id = ''",
                         storage_key("test", mine.name),
@@ -222,17 +222,17 @@ class SweepingLaws:
                     last[name], count = token, count + 1
             return count
 
-        def sweep() -> int:
+        def reap() -> int:
             gone, reaper = 0, names.reaper()
             while not done:
-                swept, between = reaper.swept(names.wire.run(reaper.request()))
-                gone += swept
+                reaped, between = reaper.reaped(names.transport.run(reaper.request()))
+                gone += reaped
                 if between is not None:
-                    gone += names.wire.transact(partial(reaper.lines, between))
+                    gone += names.transport.transact(partial(reaper.lines, between))
             return gone
 
-        flavour = names.wire.flavour
-        brooms = [flavour.start(sweep) for _ in range(2)]
+        flavour = names.transport.flavour
+        brooms = [flavour.start(reap) for _ in range(2)]
         users = [flavour.start(use, number) for number in range(2)]
         try:
             assert [one.result() for one in users] == [120, 120]
@@ -245,4 +245,4 @@ class SweepingLaws:
         flavour = elsewhere.flavour
         flavour.call(name_reaper.count)
 
-        assert flavour.call(name_reaper.sweep, deadline=flavour.clock.now() + 20) == 0
+        assert flavour.call(name_reaper.reap, deadline=flavour.clock.now() + 20) == 0

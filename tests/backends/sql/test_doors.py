@@ -32,7 +32,7 @@ class Subject:
 
     def __init__(self, flavour: Flavour) -> None:
         self.flavour = flavour
-        self.wire = Wire()
+        self.transport = Wire()
         self.sizes: list[int] = []
         self.errors: list[Exception | None] = []
         """The errors of the next transactions; all others succeed."""
@@ -40,7 +40,7 @@ class Subject:
         is_sync = flavour.name == "sync"
         make: Callable[[], Any] = partial(
             NameQueues if is_sync else AsyncNameQueues,
-            self.wire,  # type: ignore[arg-type]
+            self.transport,  # type: ignore[arg-type]
             self.through if is_sync else self.through_async,  # type: ignore[arg-type]
             clock=flavour.clock,
         )

@@ -49,11 +49,11 @@ def test_the_first_in_line_looks_when_a_hold_would_be_over(lines):
     assert lines.due_at() == 11.5
 
 
-@pytest.mark.parametrize("rings", [True, False])
-def test_the_others_look_when_one_who_was_let_in_has_not_answered(lines, rings):
-    lines.rings = rings
+@pytest.mark.parametrize("notifies", [True, False])
+def test_the_others_look_when_one_who_was_let_in_has_not_answered(lines, notifies):
+    lines.notifies = notifies
     lines.stands(claim(1), 1, BEHIND._replace(ends_in=1.5), now=10.0)
-    assert lines.due_at() == 10.0 + (SAFETY_POLL_SECONDS if rings else BEHIND_POLL_SECONDS)
+    assert lines.due_at() == 10.0 + (SAFETY_POLL_SECONDS if notifies else BEHIND_POLL_SECONDS)
 
     lines.stands(claim(1), 1, BEHIND._replace(window_ends_in=0.5), now=10.0)
     assert lines.due_at() == 10.5
@@ -112,7 +112,7 @@ def test_the_next_of_ours_is_looked_for_when_the_first_leaves(lines):
 
 
 def test_where_nothing_rings_only_the_head_of_a_line_looks_often(lines):
-    lines.rings = False
+    lines.notifies = False
     lines.stands(claim(1, "a"), 1, FAR, now=0.0)
     lines.stands(claim(2, "b"), 1, BEHIND, now=0.0)
 
@@ -130,7 +130,7 @@ def test_where_nothing_rings_only_the_head_of_a_line_looks_often(lines):
 
 def test_where_nothing_rings_one_look_is_for_all_who_are_not_at_the_head(lines):
     """However many names there are, and whenever each claim came."""
-    lines.rings = False
+    lines.notifies = False
     for number in range(5):
         lines.stands(
             claim(number, f"name {number}"), 2, BEHIND, now=number * BEHIND_POLL_SECONDS / 5
@@ -147,7 +147,7 @@ def test_where_nothing_rings_one_look_is_for_all_who_are_not_at_the_head(lines):
 
 
 def test_where_nothing_rings_the_head_is_looked_for_without_the_others(lines):
-    lines.rings = False
+    lines.notifies = False
     lines.stands(claim(1, "a"), 1, FAR, now=0.0)
     lines.stands(claim(2, "b"), 2, BEHIND, now=0.0)
 

@@ -36,12 +36,12 @@ class Link:
         self.close()
 
 
-def connect(link: Link, deadline: float) -> None:
-    link.is_open = True
+def connect(connection: Link, deadline: float) -> None:
+    connection.is_open = True
 
 
-async def connect_async(link: Link, deadline: float) -> None:
-    link.is_open = True
+async def connect_async(connection: Link, deadline: float) -> None:
+    connection.is_open = True
 
 
 def options(most: int) -> dict[str, Any]:
@@ -62,39 +62,39 @@ def task_pool(most: int = 1) -> pool_aio.ConnectionPool[Link]:
 
 def test_a_thread_that_asks_without_a_pause_lets_one_pass_that_waits():
     pool = thread_pool()
-    link = pool.take(soon())
+    connection = pool.take(soon())
     served: list[Link] = []
     other = threading.Thread(target=lambda: served.append(pool.take(soon())))
     other.start()
     eventually(lambda: pool._waiting, what="the other waits")
 
-    pool.put_back(link)
+    pool.put_back(connection)
     with pytest.raises(BackendUnavailable, match="no connection was free in time"):
         pool.take(CLOCK.now())
 
     other.join(PATIENCE)
-    assert served == [link]
+    assert served == [connection]
 
 
 def test_a_task_that_asks_without_a_pause_lets_one_pass_that_waits():
     async def run() -> None:
         pool = task_pool()
-        link = await pool.take(soon())
+        connection = await pool.take(soon())
         other = asyncio.ensure_future(pool.take(soon()))
         await asyncio.sleep(0)
 
-        pool.put_back(link)
+        pool.put_back(connection)
         with pytest.raises(BackendUnavailable, match="no connection was free in time"):
             await pool.take(CLOCK.now())
 
-        assert await other is link
+        assert await other is connection
 
     asyncio.run(run())
 
 
 def test_threads_that_wait_are_served_in_their_order_by_one_connection_or_another():
     pool = thread_pool()
-    link, served, running = pool.take(soon()), list[int](), []
+    connection, served, running = pool.take(soon()), list[int](), []
 
     def pass_through(number: int) -> None:
         mine = pool.take(soon())
@@ -108,7 +108,7 @@ def test_threads_that_wait_are_served_in_their_order_by_one_connection_or_anothe
         running.append(threading.Thread(target=pass_through, args=(number,)))
         running[-1].start()
         eventually(lambda: len(pool._waiting) == len(running), what="it waits")
-    pool.put_back(link)
+    pool.put_back(connection)
     for one in running:
         one.join(PATIENCE)
 
@@ -119,7 +119,7 @@ def test_threads_that_wait_are_served_in_their_order_by_one_connection_or_anothe
 def test_tasks_that_wait_are_served_in_their_order_by_one_connection_or_another():
     async def run() -> None:
         pool = task_pool()
-        link, served = await pool.take(soon()), list[int]()
+        connection, served = await pool.take(soon()), list[int]()
 
         async def pass_through(number: int) -> None:
             mine = await pool.take(soon())
@@ -132,7 +132,7 @@ def test_tasks_that_wait_are_served_in_their_order_by_one_connection_or_another(
         for number in range(6):
             running.append(asyncio.ensure_future(pass_through(number)))
             await asyncio.sleep(0)
-        pool.put_back(link)
+        pool.put_back(connection)
         await asyncio.gather(*running)
 
         assert served == [0, 1, 2, 3, 4, 5]
@@ -145,18 +145,18 @@ def test_tasks_that_wait_are_served_in_their_order_by_one_connection_or_another(
 def test_what_a_task_was_given_that_is_cancelled_goes_to_the_next(is_open):
     async def run() -> None:
         pool = task_pool()
-        link = await pool.take(soon())
+        connection = await pool.take(soon())
         first = asyncio.ensure_future(pool.take(soon()))
         second = asyncio.ensure_future(pool.take(soon()))
         await asyncio.sleep(0)
 
-        link.is_open = is_open
-        pool.put_back(link)
+        connection.is_open = is_open
+        pool.put_back(connection)
         first.cancel()
 
         found = await second
         assert found.is_open
-        assert (found is link) is is_open
+        assert (found is connection) is is_open
         assert first.cancelled()
         assert pool.size == 1
 
@@ -166,14 +166,14 @@ def test_what_a_task_was_given_that_is_cancelled_goes_to_the_next(is_open):
 def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():
     """No one reports the lost connection: it was dropped with the frames that held it."""
     pool = thread_pool()
-    link: Link | None = pool.take(soon())
+    connection: Link | None = pool.take(soon())
     served: list[Link] = []
     other = threading.Thread(target=lambda: served.append(pool.take(soon())))
     other.start()
     eventually(lambda: pool._waiting, what="the other waits")
 
-    assert link is not None
-    del link
+    assert connection is not None
+    del connection
 
     other.join(PATIENCE)
     assert len(served) == 1
@@ -181,26 +181,26 @@ def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():
 
 def test_a_thread_whose_time_is_up_stands_in_nobodys_way():
     pool = thread_pool()
-    link = pool.take(soon())
+    connection = pool.take(soon())
 
     with pytest.raises(BackendUnavailable):
         pool.take(CLOCK.now() + 0.01)
 
     assert not pool._waiting
-    pool.put_back(link)
-    assert pool.take(soon()) is link
+    pool.put_back(connection)
+    assert pool.take(soon()) is connection
 
 
 def test_a_task_whose_time_is_up_stands_in_nobodys_way():
     async def run() -> None:
         pool = task_pool()
-        link = await pool.take(soon())
+        connection = await pool.take(soon())
 
         with pytest.raises(BackendUnavailable):
             await pool.take(CLOCK.now() + 0.01)
 
         assert not pool._waiting
-        pool.put_back(link)
-        assert await pool.take(soon()) is link
+        pool.put_back(connection)
+        assert await pool.take(soon()) is connection
 
     asyncio.run(run())

@@ -77,7 +77,7 @@ def store(request) -> Any:
 
 
 @pytest.fixture
-def wire(store) -> Any:
+def transport(store) -> Any:
     return store[0]()
 
 
@@ -87,7 +87,7 @@ def statements(store) -> Any:
 
 
 def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
-    statements, wire, monkeypatch
+    statements, transport, monkeypatch
 ) -> None:
     """The others are served, or learn that theirs may have been done."""
     monkeypatch.setattr(sync_together, "BATCHES_IN_FLIGHT", 1)
@@ -99,7 +99,7 @@ def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
 
     def scene(act: Callable[[Callable[[], object]], object]) -> None:
         """Let one batch be under way, a second caller wait for it, and a third carry the second."""
-        together = GroupCommit(wire, statements, clock=clock)
+        together = GroupCommit(transport, statements, clock=clock)
         under_way = together._register(Batch("first", since=clock.now(), where=""))
         other = pool.submit(together.take, claim("other"), deadline=clock.now() + PATIENCE / 2)
         eventually(lambda: together._queue)
@@ -138,10 +138,10 @@ def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
 
 
 def test_an_interrupt_at_any_place_of_one_who_is_alone_leaves_the_way_free(
-    statements, wire
+    statements, transport
 ) -> None:
     clock = Clock()
-    together = GroupCommit(wire, statements, clock=clock)
+    together = GroupCommit(transport, statements, clock=clock)
 
     def take() -> None:
         together.take(claim("door"), deadline=clock.now() + PATIENCE)

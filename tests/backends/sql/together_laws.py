@@ -196,7 +196,7 @@ class TogetherLaws:
             stage.busy(subject)
             asked = [subject.start("take", claim(one)) for one in names(3)]
             eventually(lambda: subject.number_waiting == 3)
-            pool = subject.wire.inner._pool
+            pool = subject.transport.inner._pool
             real = pool._connect
 
             def refused(*_: Any) -> Any:

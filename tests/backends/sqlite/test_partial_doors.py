@@ -96,7 +96,7 @@ class Twins:
     def release(self) -> None:
         for one in self.claims:
             place = self.door.find(one.id)
-            if place is not None and place.standing == 0:
+            if place is not None and place.state == 0:
                 grant = Grant(one, place.token, one.ttl)
                 mine = self.database.release(grant, deadline=self.soon, tombstone=False)
                 assert mine == self.door.release(one.id, now=self.now)

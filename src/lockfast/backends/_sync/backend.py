@@ -121,7 +121,7 @@ class Backend(Protocol):
         """Return when asking again may help; may return early, late or for no reason."""
         ...
 
-    def rouse(self, claim: Claim) -> None:
+    def wake(self, claim: Claim) -> None:
         """Make a `wait` of this claim return soon; may be called from any thread."""
         ...
 

@@ -43,15 +43,20 @@ class WatchStream(Listener):
     """One stream on the connection that all calls share."""
 
     def __init__(
-        self, link: EtcdConnection, head: bytes, hear: Callable[[bytes], None], *, clock: Clock
+        self,
+        connection: EtcdConnection,
+        head: bytes,
+        hear: Callable[[bytes], None],
+        *,
+        clock: Clock,
     ) -> None:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         super().__init__(ended, clock=clock)
-        self._link = link
-        self._heard = link.heard
+        self._connection = connection
+        self._heard = connection.heard
         self._watch_ping = WatchPing(clock.now())
         self._stream = StreamCall(head, hear, self.leave)
-        link.begin(self._stream)
+        connection.begin(self._stream)
 
     @property
     def end(self) -> GrpcError | BrokenCall | None:
@@ -61,12 +66,12 @@ class WatchStream(Listener):
     @property
     def awaits_ping_reply(self) -> bool:
         """Whether the member was pinged, and no data has arrived since."""
-        return self._watch_ping.awaits_ping_reply and self._heard == self._link.heard
+        return self._watch_ping.awaits_ping_reply and self._heard == self._connection.heard
 
     def say(self, message: bytes) -> bool:
         """Request a watch, or the end of one; false if the stream is broken."""
         if not self._stream.is_over:
-            self._link.add(self._stream, message)
+            self._connection.add(self._stream, message)
         return not self._stream.is_over
 
     def answer(self, message: bytes) -> None:
@@ -84,20 +89,20 @@ class WatchStream(Listener):
         The event loop passes messages to `hear` as they arrive.
         """
         now = self._clock.now()
-        if self._heard != self._link.heard:
-            self._heard = self._link.heard
+        if self._heard != self._connection.heard:
+            self._heard = self._connection.heard
             self._watch_ping.heard(now)
         due = self._watch_ping.due(now)
         if due is PingAction.LEAVE:
             # Every call on this connection waits for a member that does not respond.
-            self._link.lose(TimeoutError("no sign of life"))
+            self._connection.lose(TimeoutError("no sign of life"))
         elif due is PingAction.ASK:
-            self._link.ping()
+            self._connection.ping()
         return await super().listen(until=until)
 
     async def close(self) -> None:
         """Stop listening."""
-        self._link.give_up(self._stream)
+        self._connection.give_up(self._stream)
         self.leave()
 
 
@@ -303,8 +308,8 @@ class MemberTransport:
         self._tls = tls
         self._clock = clock
         self._lost = lost
-        self._link: EtcdConnection | None = None
-        self._links: set[EtcdConnection] = set()
+        self._connection: EtcdConnection | None = None
+        self._connections: set[EtcdConnection] = set()
         self._connecting = AsyncSingleFlight[EtcdConnection](clock)
         self._has_answered = False
 
@@ -317,11 +322,11 @@ class MemberTransport:
 
         Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
         """
-        link = self._link
-        if link is None or not link.is_open:
-            link = await self._connected(connect_by)
+        connection = self._connection
+        if connection is None or not connection.is_open:
+            connection = await self._connected(connect_by)
         moment = asyncio.get_running_loop().time() + deadline - self._clock.now()
-        outcome = await link.ask(self._head(path, token=token), body, deadline=moment)
+        outcome = await connection.ask(self._head(path, token=token), body, deadline=moment)
         if isinstance(outcome, BrokenCall):
             raise errors.unanswered(outcome, where=self._where)
         return outcome
@@ -340,45 +345,45 @@ class MemberTransport:
         raise self._unreachable(TimeoutError("no connection in time"))
 
     async def _connect(self, deadline: float) -> EtcdConnection:
-        link = EtcdConnection(lost=self._lose)
+        connection = EtcdConnection(lost=self._lose)
         loop = asyncio.get_running_loop()
         transport: asyncio.BaseTransport | None = None
         try:
             async with asyncio.timeout(max(0.001, deadline - self._clock.now())):
                 host, port = self.endpoint
                 transport, _ = await loop.create_connection(
-                    lambda: link,
+                    lambda: connection,
                     host,
                     port,
                     ssl=self._tls,
                     server_hostname=host if self._tls is not None else None,
                 )
-                await link.greeted
+                await connection.greeted
         except (OSError, NotHttp2) as error:
             if transport is not None:
-                link.lose(ConnectionError("not greeted"))
+                connection.lose(ConnectionError("not greeted"))
             self._lost(self)
             raise self._unreachable(error) from error
         except BaseException:  # on a cancellation nobody will use the connection
             if transport is not None:
-                link.lose(ConnectionError("closed"))
+                connection.lose(ConnectionError("closed"))
             raise
-        self._link = link
-        self._links.add(link)
+        self._connection = connection
+        self._connections.add(connection)
         self._has_answered = True
-        return link
+        return connection
 
     def _unreachable(self, error: BaseException) -> Exception:
         return errors.unreachable(
             error, where=self._where, endpoint=self.endpoint, has_answered=self._has_answered
         )
 
-    def _lose(self, link: EtcdConnection) -> None:
-        if link in self._links and self._link is link:
-            self._link = None
+    def _lose(self, connection: EtcdConnection) -> None:
+        if connection in self._connections and self._connection is connection:
+            self._connection = None
             self._lost(self)
-        if not link.is_open:
-            self._links.discard(link)
+        if not connection.is_open:
+            self._connections.discard(connection)
 
     # -- watching ----------------------------------------------------------------------
 
@@ -391,28 +396,28 @@ class MemberTransport:
         connect_by: float,
     ) -> WatchStream:
         """Return an open stream."""
-        link = self._link
-        if link is None or not link.is_open:
-            link = await self._connected(connect_by)
+        connection = self._connection
+        if connection is None or not connection.is_open:
+            connection = await self._connected(connect_by)
         begins = self._head(path, token=token, needs_leader=True)
-        return WatchStream(link, begins, hear, clock=self._clock)
+        return WatchStream(connection, begins, hear, clock=self._clock)
 
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
         """Stop using all connections opened so far."""
-        for link in list(self._links):
-            link.lose(ConnectionError("closed"))
+        for connection in list(self._connections):
+            connection.lose(ConnectionError("closed"))
 
     async def close(self) -> None:
         """Close the connection."""
         await self._connecting.end()
-        if self._links:
+        if self._connections:
             self.leave()
             await asyncio.sleep(0)  # asyncio closes the socket in the loop's next iteration
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections."""
-        fork.abandon(self._links)
-        self._link, self._links = None, set()
+        fork.abandon(self._connections)
+        self._connection, self._connections = None, set()
         self._connecting.after_fork_in_child()

@@ -43,14 +43,19 @@ class WatchStream(Listener["EtcdConnection"]):
     _broken_by = (OSError, NotHttp2)
 
     def __init__(
-        self, link: EtcdConnection, head: bytes, hear: Callable[[bytes], None], *, clock: Clock
+        self,
+        connection: EtcdConnection,
+        head: bytes,
+        hear: Callable[[bytes], None],
+        *,
+        clock: Clock,
     ) -> None:
-        super().__init__(link, clock=clock)
+        super().__init__(connection, clock=clock)
         self._stream = StreamCall(head, hear, self.leave)
         self._watch_ping = WatchPing(clock.now())
-        link.talk.begin(self._stream)
+        connection.talk.begin(self._stream)
         try:
-            link.flush(deadline=clock.now() + SEND_TIMEOUT_SECONDS)
+            connection.flush(deadline=clock.now() + SEND_TIMEOUT_SECONDS)
         except BaseException:
             # If no file descriptor is left, or on an interrupt, nothing else closes the self-pipes.
             self._kicks.close()
@@ -69,18 +74,18 @@ class WatchStream(Listener["EtcdConnection"]):
 
     def say(self, message: bytes) -> bool:
         """Request a watch, or the end of one; false if the stream is broken."""
-        return self._say(lambda: self._link.talk.add(self._stream, message))
+        return self._say(lambda: self._connection.talk.add(self._stream, message))
 
     def answer(self, message: bytes) -> None:
         """Send a message from within `hear`; it goes out after the current read."""
-        self._link.talk.add(self._stream, message)
+        self._connection.talk.add(self._stream, message)
 
     def _say(self, prepare: Callable[[], None]) -> bool:
         try:
             with self._using:  # another thread may be reading, and TLS allows only one at a time
                 if not self._is_broken:
                     prepare()
-                    self._link.flush(deadline=self._clock.now() + SEND_TIMEOUT_SECONDS)
+                    self._connection.flush(deadline=self._clock.now() + SEND_TIMEOUT_SECONDS)
         except OSError:
             self.leave()
         except BaseException:
@@ -99,16 +104,16 @@ class WatchStream(Listener["EtcdConnection"]):
         if due is PingAction.LEAVE:
             self.leave()
         elif due is PingAction.ASK:
-            self._say(self._link.talk.ping)
+            self._say(self._connection.talk.ping)
         return super().listen(until=until)
 
     def _has_more(self) -> bool:
-        return self._link.has_buffered()
+        return self._connection.has_buffered()
 
     def _read(self) -> None:
         deadline = self._clock.now() + 1.0
-        self._link.read(deadline=deadline)
-        self._link.flush(deadline=deadline)
+        self._connection.read(deadline=deadline)
+        self._connection.flush(deadline=deadline)
         self._watch_ping.heard(self._clock.now())
 
 
@@ -212,20 +217,20 @@ class MemberTransport:
         Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
         """
         call = PendingCall(self._head(path, token=token), body)
-        link = self._idle.take() or self._connect(connect_by)
+        connection = self._idle.take() or self._connect(connect_by)
         try:
-            link.ask(call, deadline=deadline)
+            connection.ask(call, deadline=deadline)
         except (OSError, NotHttp2) as error:
-            link.close()
+            connection.close()
             self._lost(self)
             broken = BrokenCall(str(error) or type(error).__name__, call.is_undone)
             raise errors.unanswered(broken, where=self._where) from error
         except BaseException:
             # After a KeyboardInterrupt, for example, the reply is still on its way to this
             # connection.
-            link.close()
+            connection.close()
             raise
-        self._idle.put_back(link)
+        self._idle.put_back(connection)
         if isinstance(call.outcome, bytes | GrpcError):
             return call.outcome
         assert call.outcome is not None  # noqa: S101 - it is over
@@ -242,8 +247,8 @@ class MemberTransport:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:
                 sock = self._tls.wrap_socket(sock, server_hostname=self.endpoint.host)
-            link = EtcdConnection(sock, self._clock, generation)
-            link.greet(deadline=deadline)
+            connection = EtcdConnection(sock, self._clock, generation)
+            connection.greet(deadline=deadline)
         except (OSError, NotHttp2) as error:
             if sock is not None:
                 sock.close()
@@ -254,7 +259,7 @@ class MemberTransport:
                 sock.close()
             raise
         self._has_answered = True
-        return link
+        return connection
 
     def _unreachable(self, error: BaseException) -> Exception:
         return errors.unreachable(
@@ -272,16 +277,16 @@ class MemberTransport:
         connect_by: float,
     ) -> WatchStream:
         """Return an open stream, on a connection of its own."""
-        link = self._connect(connect_by)
+        connection = self._connect(connect_by)
         begins = self._head(path, token=token, needs_leader=True)
         try:
-            return WatchStream(link, begins, hear, clock=self._clock)
+            return WatchStream(connection, begins, hear, clock=self._clock)
         except OSError as error:
             # The connection failed, or no descriptors are left for the stream's self-pipes.
-            link.close()
+            connection.close()
             raise self._unreachable(error) from error
         except BaseException:  # after a refusal or an interrupt nobody will read the stream
-            link.close()
+            connection.close()
             raise
 
     # -- closing -----------------------------------------------------------------------

@@ -173,13 +173,13 @@ def in_line(found: Iterable[KeyValue], keys: NameKeys) -> list[EtcdEntry]:
             # This call raises with the reason: the record is newer than this version, or not ours.
             capacity_in(one.value, key=one.key.decode(errors="replace"))
         tail = name.rpartition("/")[2]
-        standing = claims.get(tail)
-        if standing is None:
-            standing = claims[tail] = EtcdEntry(name, place)
+        entry = claims.get(tail)
+        if entry is None:
+            entry = claims[tail] = EtcdEntry(name, place)
         if place.kind == CLAIM:
-            standing.claim, standing.name, standing.place = one, name, place
+            entry.claim, entry.name, entry.place = one, name, place
         else:
-            standing.hold = one
+            entry.hold = one
     holding = [one for one in claims.values() if one.hold is not None]
     waiting = [one for one in claims.values() if one.hold is None]
     return [*holding, *waiting]

@@ -67,21 +67,21 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
 
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if a reply is missing.
         """
-        link = self._link
-        if link is None or link.lost.done():
-            link = await self._connected(deadline)
-        return await self._drive(link, begin(link.versions), self._loop_time(deadline))
+        connection = self._connection
+        if connection is None or connection.lost.done():
+            connection = await self._connected(deadline)
+        return await self._drive(connection, begin(connection.versions), self._loop_time(deadline))
 
     async def run_all_steps(
         self, begins: Sequence[Callable[[Versions], Steps[T]]], *, deadline: float
     ) -> list[T | LockError]:
         """Run independent steps concurrently; return a result or an error for each."""
-        link = await self._connected(deadline)
+        connection = await self._connected(deadline)
         moment = self._loop_time(deadline)
 
         async def one(begin: Callable[[Versions], Steps[T]]) -> T | LockError:
             try:
-                return await self._drive(link, begin(link.versions), moment)
+                return await self._drive(connection, begin(connection.versions), moment)
             except LockError as error:
                 return error
 
@@ -89,28 +89,28 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
 
     async def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
         """Return the reply to one command; an error from the server is raised."""
-        link = await self._connected(deadline)
-        answer = await link.send(request, deadline=self._loop_time(deadline))
+        connection = await self._connected(deadline)
+        answer = await connection.send(request, deadline=self._loop_time(deadline))
         try:
             return self._accepted(request, answer)
         except ProtocolError as error:
-            raise self._misread(link, error) from error
+            raise self._misread(connection, error) from error
 
     async def _drive(
-        self, link: MemcachedConnection, steps: Generator[bytes, Any, T], moment: float
+        self, connection: MemcachedConnection, steps: Generator[bytes, Any, T], moment: float
     ) -> T:
         try:
             request = next(steps)
             while True:
-                if link.lost.done():
+                if connection.lost.done():
                     raise OutcomeUnknown(f"{self.where} closed the connection between two requests")
-                answer = await link.send(request, deadline=moment)
+                answer = await connection.send(request, deadline=moment)
                 request = steps.send(self._accepted(request, answer))
         except StopIteration as end:
             result: T = end.value
             return result
         except ProtocolError as error:
-            raise self._misread(link, error) from error
+            raise self._misread(connection, error) from error
 
     def _accepted(self, request: bytes, answer: meta.MetaReply) -> meta.MetaReply:
         if isinstance(answer, meta.MetaError):
@@ -119,8 +119,8 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
             raise ProtocolError(answer)
         return answer
 
-    def _misread(self, link: MemcachedConnection, error: ProtocolError) -> LockError:
-        link.close()
+    def _misread(self, connection: MemcachedConnection, error: ProtocolError) -> LockError:
+        connection.close()
         return misbehaved(*error.args, where=self.where)
 
     # -- connecting --------------------------------------------------------------------
@@ -128,32 +128,32 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     async def _connect(self, deadline: float) -> MemcachedConnection:
         address, loop = self._address, asyncio.get_running_loop()
         made = partial(MemcachedConnection, self._ours, self._clock, where=self.where)
-        link: MemcachedConnection | None = None
+        connection: MemcachedConnection | None = None
         try:
             async with asyncio.timeout_at(self._loop_time(deadline)):
-                _, link = await loop.create_connection(
+                _, connection = await loop.create_connection(
                     made, address.host, address.port, ssl=address.tls
                 )
-            await self._greet(link, self._loop_time(deadline))
+            await self._greet(connection, self._loop_time(deadline))
         except OSError as error:
             raise self._unreachable(error) from error
         except (OutcomeUnknown, BackendMisbehaved, ProtocolError) as error:
-            if link is not None:
-                link.close()
+            if connection is not None:
+                connection.close()
             raise self._unreachable(error.__cause__ or error) from error
         except BaseException:
             # After a cancellation or a refusal nobody will use the connection.
-            if link is not None:
-                link.close()
+            if connection is not None:
+                connection.close()
             raise
-        return link
+        return connection
 
-    async def _greet(self, link: MemcachedConnection, moment: float) -> None:
+    async def _greet(self, connection: MemcachedConnection, moment: float) -> None:
         steps = handshake(self._address)
         with suppress(StopIteration):
             request = next(steps)
             while True:
-                request = steps.send(await link.send(request, deadline=moment))
+                request = steps.send(await connection.send(request, deadline=moment))
 
     def _unreachable(self, error: BaseException) -> LockError:
         if isinstance(error, ProtocolError):

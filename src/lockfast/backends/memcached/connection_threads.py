@@ -48,8 +48,8 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if a reply is missing.
         """
 
-        def act(link: MemcachedConnection) -> T:
-            return self._drive(link, begin(link.versions), deadline)
+        def act(connection: MemcachedConnection) -> T:
+            return self._drive(connection, begin(connection.versions), deadline)
 
         return self._used(self._take(deadline), act)
 
@@ -59,12 +59,14 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
         """Run independent steps in one batch; return a result or an error for each."""
         ended: dict[int, T | LockError] = {}
 
-        def act(link: MemcachedConnection) -> None:
-            self._drive_all(link, [begin(link.versions) for begin in begins], ended, deadline)
+        def act(connection: MemcachedConnection) -> None:
+            self._drive_all(
+                connection, [begin(connection.versions) for begin in begins], ended, deadline
+            )
 
-        link = self._take(deadline)
+        connection = self._take(deadline)
         try:
-            self._used(link, act)
+            self._used(connection, act)
         except LockError as unknown:
             return [ended.get(number, unknown) for number in range(len(begins))]
         return [ended[number] for number in range(len(begins))]
@@ -72,20 +74,20 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
         """Return the reply to one command; an error from the server is raised."""
 
-        def act(link: MemcachedConnection) -> Any:  # noqa: ANN401 - as above
-            link.send(request, deadline=deadline)
-            return self._accepted(request, link.receive(deadline=deadline))
+        def act(connection: MemcachedConnection) -> Any:  # noqa: ANN401 - as above
+            connection.send(request, deadline=deadline)
+            return self._accepted(request, connection.receive(deadline=deadline))
 
         return self._used(self._take(deadline), act)
 
     def _drive(
-        self, link: MemcachedConnection, steps: Generator[bytes, Any, T], deadline: float
+        self, connection: MemcachedConnection, steps: Generator[bytes, Any, T], deadline: float
     ) -> T:
         try:
             request = next(steps)
             while True:
-                link.send(request, deadline=deadline)
-                answer = link.receive(deadline=deadline)
+                connection.send(request, deadline=deadline)
+                answer = connection.receive(deadline=deadline)
                 request = steps.send(self._accepted(request, answer))
         except StopIteration as end:
             result: T = end.value
@@ -93,7 +95,7 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
 
     def _drive_all(
         self,
-        link: MemcachedConnection,
+        connection: MemcachedConnection,
         many: list[Steps[T]],
         ended: dict[int, T | LockError],
         deadline: float,
@@ -101,10 +103,10 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
         """Send the next requests of all steps together, until all have ended."""
         asked = {number: next(steps) for number, steps in enumerate(many)}
         while asked:
-            link.send(b"".join(asked.values()), deadline=deadline)
+            connection.send(b"".join(asked.values()), deadline=deadline)
             answered, asked = asked, {}
             for number, request in answered.items():
-                answer = link.receive(deadline=deadline)
+                answer = connection.receive(deadline=deadline)
                 try:
                     asked[number] = many[number].send(self._accepted(request, answer))
                 except StopIteration as end:
@@ -134,8 +136,8 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address.tls is not None:
                 sock = address.tls.wrap_socket(sock, server_hostname=address.host)
-            link = MemcachedConnection(sock, self._ours, self._clock, generation)
-            self._greet(link, deadline)
+            connection = MemcachedConnection(sock, self._ours, self._clock, generation)
+            self._greet(connection, deadline)
         except (OSError, ProtocolError) as error:
             if sock is not None:
                 sock.close()
@@ -145,15 +147,15 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
                 sock.close()
             raise
         self._has_answered = True
-        return link
+        return connection
 
-    def _greet(self, link: MemcachedConnection, deadline: float) -> None:
+    def _greet(self, connection: MemcachedConnection, deadline: float) -> None:
         steps = handshake(self._address)
         with suppress(StopIteration):
             request = next(steps)
             while True:
-                link.send(request, deadline=deadline)
-                request = steps.send(link.receive(deadline=deadline))
+                connection.send(request, deadline=deadline)
+                request = steps.send(connection.receive(deadline=deadline))
 
     def _unreachable(self, error: BaseException) -> LockError:
         if isinstance(error, ProtocolError):

@@ -47,10 +47,10 @@ class MemoryStore:
         """Return the store's time."""
         return self._clock.now() + self._epoch
 
-    def listen(self, client: str, ring: Callable[[str], object]) -> None:
-        """Call `ring` with the id of each claim of the client that should ask again."""
+    def listen(self, client: str, wake: Callable[[str], object]) -> None:
+        """Call `wake` with the id of each claim of the client that should ask again."""
         with self._mutex:
-            self._listeners[client] = ring
+            self._listeners[client] = wake
 
     def stop_listening(self, client: str) -> None:
         """Send no more wakeups to the client; its holds end with their ttl."""
@@ -141,8 +141,8 @@ class MemoryStore:
                 is_outermost = not self._inside
                 answer = self._at_door(name, act, wakeups)
         finally:
-            for ring, claim_id in wakeups:
-                ring(claim_id)
+            for wake, claim_id in wakeups:
+                wake(claim_id)
             if is_outermost:
                 self._deferred.do()
         return answer
@@ -184,9 +184,9 @@ class MemoryStore:
                 self._floor = door.token
             self._doors.pop(name, None)
         wakeups = [
-            (ring, place.claim.id)
+            (wake, place.claim.id)
             for place in door.woken
-            if (ring := self._listeners.get(place.claim.client)) is not None
+            if (wake := self._listeners.get(place.claim.client)) is not None
         ]
         door.woken.clear()
         door.changed.clear()

@@ -344,11 +344,11 @@ class MysqlReaper(Reaper):
     """Finds idle names with one statement, a few rows at a time, and deletes them in steps."""
 
     def __init__(self, tables: MysqlTables) -> None:
-        sweep, self._lock, self._alive, self._drop_line, self._drop = (
+        reap, self._lock, self._alive, self._drop_line, self._drop = (
             one.format(door=tables.door, place=tables.place)
             for one in (_SWEEP, _LOCK_IDLE, _ALIVE, _DROP_LINE, _DROP)
         )
-        super().__init__(sweep)
+        super().__init__(reap)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
         """Reap names after the first key, up to the second; return how many were deleted."""

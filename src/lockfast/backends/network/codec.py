@@ -59,17 +59,17 @@ class Leavable(Protocol):
         ...
 
 
-def read(reading: Callable[[Any], T], reply: object, *, wire: Leavable) -> T:
+def read(reading: Callable[[Any], T], reply: object, *, transport: Leavable) -> T:
     """Return the reply as `reading` parses it, under the rule in the module's docstring."""
     try:
         return reading(reply)
     except LockError as error:
         if isinstance(error, BackendMisbehaved):  # already has the store's own message
-            wire.leave()
+            transport.leave()
         raise
     except UNREADABLE as error:
-        wire.leave()
-        raise misbehaved(reply, where=wire.where) from error
+        transport.leave()
+        raise misbehaved(reply, where=transport.where) from error
 
 
 def misbehaved(reply: object, *, where: str) -> BackendMisbehaved:

@@ -247,7 +247,7 @@ class SocketTransport(Generic[ConnectionT]):
         self._clock = clock
         self._has_answered = False
         """Whether a connection was ever made, which shows that the address is right."""
-        self._link: ConnectionT | None = None
+        self._connection: ConnectionT | None = None
         self._connecting = AsyncSingleFlight[ConnectionT](clock)
 
     def ask(self, request: bytes, *, deadline: float) -> Awaitable[Any]:
@@ -255,29 +255,29 @@ class SocketTransport(Generic[ConnectionT]):
 
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
         """
-        link = self._link
-        if link is None or link.lost.done():
+        connection = self._connection
+        if connection is None or connection.lost.done():
             return self._connect_and_ask(request, deadline)
         # Return the future itself, because a woken task passes through every frame in between.
-        return link.ask(request, deadline - self._clock.now())
+        return connection.ask(request, deadline - self._clock.now())
 
     async def _connect_and_ask(self, request: bytes, deadline: float) -> Any:  # noqa: ANN401
-        link = await self._connected(deadline)
-        return await link.send(request, deadline=self._loop_time(deadline))
+        connection = await self._connected(deadline)
+        return await connection.send(request, deadline=self._loop_time(deadline))
 
     async def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
         """Send several requests together; return each reply, or an error if that reply is lost."""
-        link = await self._connected(deadline)
+        connection = await self._connected(deadline)
         moment = self._loop_time(deadline)
-        replies = [link.send(one, deadline=moment) for one in requests]
+        replies = [connection.send(one, deadline=moment) for one in requests]
         return await asyncio.gather(*replies, return_exceptions=True)
 
     def _loop_time(self, deadline: float) -> float:
         return asyncio.get_running_loop().time() + deadline - self._clock.now()
 
     async def _connected(self, deadline: float) -> ConnectionT:
-        if self._link is not None and self._link.is_open:
-            return self._link
+        if self._connection is not None and self._connection.is_open:
+            return self._connection
         if deadline <= self._clock.now():
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
         # All requests made meanwhile wait for the same attempt; none of them can cancel it.
@@ -291,9 +291,9 @@ class SocketTransport(Generic[ConnectionT]):
         raise self._unreachable(TimeoutError("no connection in time"))
 
     async def _connect_for_all(self, deadline: float) -> ConnectionT:
-        self._link = link = await self._connect(deadline)
+        self._connection = connection = await self._connect(deadline)
         self._has_answered = True
-        return link
+        return connection
 
     async def _connect(self, deadline: float) -> ConnectionT:
         """Return a new connection, or raise the error of `_unreachable`."""
@@ -307,21 +307,21 @@ class SocketTransport(Generic[ConnectionT]):
 
     def leave(self) -> None:
         """Stop using every connection made so far, including any that listens."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     async def close(self) -> None:
         """Close the connection."""
         await self._connecting.end()
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
             await asyncio.sleep(0)  # the transport closes its socket in the loop's next turn
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connection."""
-        if self._link is not None:
-            self._link.abandon_connection()
-        self._link = None
+        if self._connection is not None:
+            self._connection.abandon_connection()
+        self._connection = None
         self._connecting.after_fork_in_child()

@@ -223,20 +223,20 @@ class IdleConnections(Generic[IdleT]):
         now = self._clock.now()
         while True:
             try:
-                link = self._idle.pop()
+                connection = self._idle.pop()
             except IndexError:
                 return None
-            if link.is_sound(now):
-                return link
-            link.close()
+            if connection.is_sound(now):
+                return connection
+            connection.close()
 
-    def put_back(self, link: IdleT) -> None:
+    def put_back(self, connection: IdleT) -> None:
         """Keep the connection for the next call; close it if there are enough or it is outdated."""
-        link.used_at = self._clock.now()
-        if len(self._idle) < IDLE_CONNECTIONS_MAX and link.generation == self.generation:
-            self._idle.append(link)
+        connection.used_at = self._clock.now()
+        if len(self._idle) < IDLE_CONNECTIONS_MAX and connection.generation == self.generation:
+            self._idle.append(connection)
         else:
-            link.close()
+            connection.close()
 
     def close(self) -> None:
         """Close idle connections now, and those in use when their calls end."""
@@ -336,47 +336,47 @@ class SocketTransport(Generic[ConnectionT]):
         """
         # Like `_used`, but without the extra frame, because every acquire and every release passes
         # here.
-        link = self._idle.take() or self._connect(deadline)
+        connection = self._idle.take() or self._connect(deadline)
         try:
-            reply = link.ask(request, deadline=deadline)
+            reply = connection.ask(request, deadline=deadline)
         except BaseException as error:
             # Close the connection after a KeyboardInterrupt too, because the reply is still on its
             # way to it.
-            link.close()
+            connection.close()
             if isinstance(error, OSError | ProtocolError):
                 raise self._unanswered(error) from error
             raise
-        self._idle.put_back(link)
+        self._idle.put_back(connection)
         return reply
 
     def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
         """Send several requests together; return each reply, or an error if that reply is lost."""
         replies: list[Any] = []
 
-        def act(link: ConnectionT) -> None:
-            link.send(b"".join(requests), deadline=deadline)
-            replies.extend(link.receive(deadline=deadline) for _ in requests)
+        def act(connection: ConnectionT) -> None:
+            connection.send(b"".join(requests), deadline=deadline)
+            replies.extend(connection.receive(deadline=deadline) for _ in requests)
 
-        link = self._take(deadline)
+        connection = self._take(deadline)
         try:
-            self._used(link, act)
+            self._used(connection, act)
         except LockError as unknown:
             return replies + [unknown] * (len(requests) - len(replies))
         return replies
 
-    def _used(self, link: ConnectionT, act: Callable[[ConnectionT], T]) -> T:
+    def _used(self, connection: ConnectionT, act: Callable[[ConnectionT], T]) -> T:
         """Return the result of `act`; keep the connection unless a reply is missing."""
         try:
-            result = act(link)
+            result = act(connection)
         except (OSError, ProtocolError) as error:
-            link.close()
+            connection.close()
             raise self._unanswered(error) from error
         except BaseException:
             # After a KeyboardInterrupt, for example, the reply is still on its way to this
             # connection.
-            link.close()
+            connection.close()
             raise
-        self._idle.put_back(link)
+        self._idle.put_back(connection)
         return result
 
     def _unanswered(self, error: BaseException) -> LockError:

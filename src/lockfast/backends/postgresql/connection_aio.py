@@ -142,13 +142,13 @@ class PostgresqlConnection:
         An error from the server leaves the connection as it was; after any other error it is
         closed.
         """
-        exchange = self._exchange = Exchange(self.connection, requests, prepared=self.prepared)
+        exchange = self._exchange = Exchange(self.libpq, requests, prepared=self.prepared)
         answer = self._answer = self._loop.create_future()
         try:
             self._set_deadline(self._loop.time() + deadline - self._clock.now())
             if not exchange.send():
                 self._is_writing = True
-                self._loop.add_writer(self.connection.socket, self._flush)
+                self._loop.add_writer(self.libpq.socket, self._flush)
             await answer
         except BaseException:
             self._disconnect()
@@ -221,7 +221,7 @@ class PostgresqlConnection:
             answer.set_exception(error)
 
     @property
-    def connection(self) -> PGconn:
+    def libpq(self) -> PGconn:
         """The driver's connection."""
         if self._connection is None:
             raise OperationalError("the connection is closed")
@@ -250,7 +250,7 @@ class PostgresqlConnection:
 
     def _let_go(self) -> None:
         """Leave the connection as it was when it was taken over; raise if it is in use."""
-        self.connection.exit_pipeline_mode()
+        self.libpq.exit_pipeline_mode()
         self._unwatch()
         self._connection = None
 
@@ -303,11 +303,16 @@ class PostgresqlSubscription(Listener):
     """Listens to one channel."""
 
     def __init__(
-        self, link: PostgresqlConnection, channel: str, hear: Callable[[str], None], *, clock: Clock
+        self,
+        connection: PostgresqlConnection,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        clock: Clock,
     ) -> None:
-        super().__init__(link.lost, clock=clock)
+        super().__init__(connection.lost, clock=clock)
         self.proof: str = os.urandom(8).hex()
-        self._link = link
+        self._connection = connection
         self._channel = channel
         self._hear = hear
         self._proven = asyncio.get_running_loop().create_future()
@@ -317,27 +322,27 @@ class PostgresqlSubscription(Listener):
 
     async def begin(self, *, deadline: float) -> None:
         """Listen to the channel; `prove` finds out whether notifications come through."""
-        self._link.restore_queries = [Query(unlisten_statement(self._channel))]
-        self._link.hear = self._on_notification
-        await self._link.exchange([Query(listen_statement(self._channel))], deadline=deadline)
+        self._connection.restore_queries = [Query(unlisten_statement(self._channel))]
+        self._connection.hear = self._on_notification
+        await self._connection.exchange([Query(listen_statement(self._channel))], deadline=deadline)
 
     async def prove(self, *, deadline: float) -> None:
         """Wait for the proof, which another connection sends; raise if it does not arrive."""
         left = min(PROOF_TIMEOUT_SECONDS, deadline - self._clock.now())
         done, _ = await asyncio.wait(
-            [self._proven, self._link.lost],
+            [self._proven, self._connection.lost],
             timeout=max(0.0, left),
             return_when=asyncio.FIRST_COMPLETED,
         )
         if self._is_given_up:
-            raise no_longer_wanted(where=self._link.where)
+            raise no_longer_wanted(where=self._connection.where)
         if self._proven not in done:
-            raise unproven(where=self._link.where)
+            raise unproven(where=self._connection.where)
 
     def give_up(self) -> None:
         """Make `prove` fail at once."""
         self._is_given_up = True
-        self._link.close()
+        self._connection.close()
 
     def _on_notification(self, message: str) -> None:
         if message != self.proof:
@@ -349,8 +354,8 @@ class PostgresqlSubscription(Listener):
 
     async def close(self) -> None:
         """Stop listening, and close the connection."""
-        self._link.close()
+        self._connection.close()
 
     def abandon_in_child(self) -> None:
         """Abandon the connection in a forked child; the parent process still uses it."""
-        self._link.abandon_in_child()
+        self._connection.abandon_in_child()

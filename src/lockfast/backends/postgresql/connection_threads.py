@@ -117,7 +117,7 @@ class PostgresqlConnection:
         An error from the server leaves the connection as it was; after any other error it is
         closed.
         """
-        exchange = Exchange(self.connection, requests, prepared=self.prepared)
+        exchange = Exchange(self.libpq, requests, prepared=self.prepared)
         try:
             self._drive(exchange, deadline)
         except BaseException:
@@ -131,18 +131,18 @@ class PostgresqlConnection:
         poll, now = self._poll, self._clock.now
         is_flushed = exchange.send()
         if not is_flushed:
-            poll.modify(self.connection.socket, here.READ | here.WRITE)
+            poll.modify(self.libpq.socket, here.READ | here.WRITE)
         while True:
             if not poll.poll(_milliseconds(deadline - now())):
                 raise TimeoutError("no answer in time")
             if not is_flushed and exchange.flush():
                 is_flushed = True
-                poll.modify(self.connection.socket, here.READ)
+                poll.modify(self.libpq.socket, here.READ)
             if exchange.read():
                 return
 
     @property
-    def connection(self) -> PGconn:
+    def libpq(self) -> PGconn:
         """The driver's connection."""
         if self._connection is None:
             raise OperationalError("the connection is closed")
@@ -160,7 +160,7 @@ class PostgresqlConnection:
 
     def fileno(self) -> int:
         """Return the descriptor to poll."""
-        return self.connection.socket
+        return self.libpq.socket
 
     def close(self) -> None:
         """Close the connection; the server aborts the request under way, if it can."""
@@ -173,8 +173,8 @@ class PostgresqlConnection:
 
     def _let_go(self) -> None:
         """Leave the connection as it was when it was taken over; raise if it is in use."""
-        self.connection.exit_pipeline_mode()
-        self._poll.unregister(self.connection.socket)
+        self.libpq.exit_pipeline_mode()
+        self._poll.unregister(self.libpq.socket)
         self._connection = None
 
     def abandon_in_child(self) -> None:
@@ -203,9 +203,14 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
     _broken_by = (OSError, Error)
 
     def __init__(
-        self, link: PostgresqlConnection, channel: str, hear: Callable[[str], None], *, clock: Clock
+        self,
+        connection: PostgresqlConnection,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        clock: Clock,
     ) -> None:
-        super().__init__(link, clock=clock)
+        super().__init__(connection, clock=clock)
         self.proof: str = os.urandom(8).hex()
         self._is_proven = False
         self._is_given_up = False
@@ -216,8 +221,8 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
 
     def begin(self, *, deadline: float) -> None:
         """Listen to the channel; `prove` finds out whether notifications come through."""
-        self._link.restore_queries = [Query(unlisten_statement(self._channel))]
-        self._link.exchange([Query(listen_statement(self._channel))], deadline=deadline)
+        self._connection.restore_queries = [Query(unlisten_statement(self._channel))]
+        self._connection.exchange([Query(listen_statement(self._channel))], deadline=deadline)
 
     def prove(self, *, deadline: float) -> None:
         """Wait for the proof, which another connection sends; raise if it does not arrive."""
@@ -226,13 +231,13 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
         while not self._is_proven and (left := until - self._clock.now()) > 0:
             if self._is_given_up:
                 self._let_go()
-                raise no_longer_wanted(where=self._link.where)
-            is_readable, _ = self._poll(self._link, self._nudges, left)
+                raise no_longer_wanted(where=self._connection.where)
+            is_readable, _ = self._poll(self._connection, self._nudges, left)
             if is_readable:
                 self._read()
         if not self._is_proven:
             self._let_go()
-            raise unproven(where=self._link.where)
+            raise unproven(where=self._connection.where)
 
     def give_up(self) -> None:
         """Make `prove` fail at once."""
@@ -246,12 +251,12 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
     # -- reading -----------------------------------------------------------------------
 
     def _read(self) -> None:
-        self._link.connection.consume_input()
+        self._connection.libpq.consume_input()
         self._deliver()
 
     def _deliver(self) -> None:
         """Deliver the notifications that libpq has already read."""
-        connection = self._link.connection
+        connection = self._connection.libpq
         while (note := connection.notifies()) is not None:
             message = note.extra.decode()
             if message == self.proof:
@@ -262,6 +267,6 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
     def abandon_in_child(self) -> None:
         """Abandon the connection in a forked child; the parent process still uses it."""
         self._is_closed = self._is_broken = True
-        self._link.abandon_in_child()
+        self._connection.abandon_in_child()
         self._kicks.close()
         self._nudges.close()

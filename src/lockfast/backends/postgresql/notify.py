@@ -62,7 +62,7 @@ class PostgresqlNotifier(Notifier):
 
         The next waiter behind that claim has to probe its line later.
         """
-        last = {one.claim.name: one for one in woken if one.standing is ADMITTED}
+        last = {one.claim.name: one for one in woken if one.state is ADMITTED}
         return [
             (storage_key(self._namespace, name), one.arrived, one.claim.client)
             for name, one in last.items()

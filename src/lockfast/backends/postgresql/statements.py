@@ -297,11 +297,11 @@ class PostgresqlReaper(Reaper):
     """Removes idle names in the statement that finds them, and dead lines in steps."""
 
     def __init__(self, tables: PostgresqlTables) -> None:
-        sweep, self._lock, self._sweep_lines = (
+        reap, self._lock, self._reap_lines = (
             one.format(door=tables.door, place=tables.place, nobody=_NOBODY, over=_OVER)
             for one in (_SWEEP, _LOCK_IDLE, _SWEEP_LINES)
         )
-        super().__init__(sweep)
+        super().__init__(reap)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
         """Remove names after the first key, up to the second, where all claims in line are dead."""
@@ -309,5 +309,5 @@ class PostgresqlReaper(Reaper):
         keys = [key for (key,) in found]
         if not keys:
             return 0
-        [[(gone,)]] = yield [Query(self._sweep_lines, (json.dumps(keys),))]
+        [[(gone,)]] = yield [Query(self._reap_lines, (json.dumps(keys),))]
         return int(gone)

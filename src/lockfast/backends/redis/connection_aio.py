@@ -43,14 +43,14 @@ __all__ = [
 class RedisSubscription(Listener):
     """Listens to one channel on the connection that all requests share."""
 
-    def __init__(self, link: RedisConnection, channel: bytes, *, clock: Clock) -> None:
-        super().__init__(link.lost, clock=clock)
-        self._link = link
+    def __init__(self, connection: RedisConnection, channel: bytes, *, clock: Clock) -> None:
+        super().__init__(connection.lost, clock=clock)
+        self._connection = connection
         self._channel = channel
 
     async def close(self) -> None:
         """Stop listening."""
-        self._link.unsubscribe(self._channel)
+        self._connection.unsubscribe(self._channel)
 
 
 class ClusterSubscription(RedisSubscription):
@@ -59,8 +59,8 @@ class ClusterSubscription(RedisSubscription):
     If the node serves none of our names, no request of ours would notice its failure.
     """
 
-    def __init__(self, link: RedisConnection, channel: bytes, *, clock: Clock) -> None:
-        super().__init__(link, channel, clock=clock)
+    def __init__(self, connection: RedisConnection, channel: bytes, *, clock: Clock) -> None:
+        super().__init__(connection, channel, clock=clock)
         self._asked_at = -cluster_map.LISTEN_CHECK_SECONDS
         self._check_request = b""
         self._is_cut_off = False
@@ -75,10 +75,10 @@ class ClusterSubscription(RedisSubscription):
         now = asyncio.get_running_loop().time()
         if self._is_cut_off:
             return False
-        if self._link.is_open and now - self._asked_at >= cluster_map.LISTEN_CHECK_SECONDS:
+        if self._connection.is_open and now - self._asked_at >= cluster_map.LISTEN_CHECK_SECONDS:
             self._asked_at = now
             # If no reply comes in time, the connection is given up.
-            reply = self._link.send(
+            reply = self._connection.send(
                 self._check_request, deadline=now + cluster_map.LISTEN_CHECK_TIMEOUT_SECONDS
             )
             reply.add_done_callback(self._answered)
@@ -185,7 +185,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
     async def _dial(self, endpoint: dict[str, Any], deadline: float) -> RedisConnection:
         left = max(0.001, deadline - self._clock.now())
         try:
-            connection = self._kind(
+            driver_connection = self._kind(
                 **{
                     **host_name_checked(self._kind),
                     **self._options,
@@ -203,27 +203,27 @@ class RedisTransport(SocketTransport[RedisConnection]):
             # left.
             raise self._unreachable(error) from error
         try:
-            await connection.connect()
+            await driver_connection.connect()
         except LockError:
-            await connection.disconnect(nowait=True)
+            await driver_connection.disconnect(nowait=True)
             raise  # already an error of ours
         except (RedisError, OSError) as error:
-            await connection.disconnect(nowait=True)
+            await driver_connection.disconnect(nowait=True)
             raise self._unreachable(error) from error
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # The driver raises these for bytes that are not the Redis protocol.
-            await connection.disconnect(nowait=True)
+            await driver_connection.disconnect(nowait=True)
             raise errors.not_redis(where=self.where) from error
         except BaseException:
             # After a cancellation, the connection will not be used.
-            await connection.disconnect(nowait=True)
+            await driver_connection.disconnect(nowait=True)
             raise
         # From here on the transport is ours, and the driver's object no longer refers to it.
-        streams = connection._reader, connection._writer  # noqa: SLF001
-        connection._reader = connection._writer = None  # noqa: SLF001
-        link = RedisConnection(where=self.where)
-        link.take_over(streams[1].transport, streams)
-        return link
+        streams = driver_connection._reader, driver_connection._writer  # noqa: SLF001
+        driver_connection._reader = driver_connection._writer = None  # noqa: SLF001
+        connection = RedisConnection(where=self.where)
+        connection.take_over(streams[1].transport, streams)
+        return connection
 
     async def _driver_handshake(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
         transport = connection._writer.transport  # noqa: SLF001
@@ -253,18 +253,20 @@ class RedisTransport(SocketTransport[RedisConnection]):
         kind: type[RedisSubscription] | None = None,
     ) -> RedisSubscription:
         """Return a subscription to the channel, once the server has confirmed it."""
-        link = await self._connected(deadline)
-        link.listeners[channel] = deliver
+        connection = await self._connected(deadline)
+        connection.listeners[channel] = deliver
         request = packed(b"SUBSCRIBE", channel)
         try:
-            reply = await link.send(request, deadline=self._loop_time(deadline))
+            reply = await connection.send(request, deadline=self._loop_time(deadline))
         except LockError:
-            link.unsubscribe(channel)  # the SUBSCRIBE may still take effect, with no listener left
+            connection.unsubscribe(
+                channel
+            )  # the SUBSCRIBE may still take effect, with no listener left
             raise
         if isinstance(reply, ErrorReply):
-            del link.listeners[channel]
+            del connection.listeners[channel]
             raise errors.refused(reply, where=self.where)
-        return (kind or RedisSubscription)(link, channel, clock=self._clock)
+        return (kind or RedisSubscription)(connection, channel, clock=self._clock)
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
         """Return the indices of the requests for each server; here all go to a single server."""
@@ -274,4 +276,4 @@ class RedisTransport(SocketTransport[RedisConnection]):
 
     def _may_reuse(self) -> bool:
         """Whether the next request may go out on an existing connection."""
-        return self._link is not None and self._link.is_open
+        return self._connection is not None and self._connection.is_open

@@ -52,20 +52,20 @@ class RedisSubscription(Listener["RedisConnection"]):
     _broken_by = (OSError, RespError)
 
     def __init__(
-        self, link: RedisConnection, deliver: Callable[[bytes], None], *, clock: Clock
+        self, connection: RedisConnection, deliver: Callable[[bytes], None], *, clock: Clock
     ) -> None:
-        super().__init__(link, clock=clock)
-        self.generation: int = link.generation
+        super().__init__(connection, clock=clock)
+        self.generation: int = connection.generation
         self._deliver = deliver
 
     def _has_more(self) -> bool:
-        return self._link.has_buffered()
+        return self._connection.has_buffered()
 
     def _read(self) -> None:
         # Read once, and deliver every complete message that has come.
-        link = self._link
-        link.take_in()
-        while (push := link.buffered()) is not NEED_MORE:
+        connection = self._connection
+        connection.take_in()
+        while (push := connection.buffered()) is not NEED_MORE:
             if not isinstance(push, Push):
                 self._answered(push)
             elif push.items[0] == b"message":
@@ -76,7 +76,7 @@ class RedisSubscription(Listener["RedisConnection"]):
 
     def shut(self) -> None:
         """Shut the connection down, so that `listen` finds it broken."""
-        self._link.shut()
+        self._connection.shut()
 
 
 class ClusterSubscription(RedisSubscription):
@@ -86,9 +86,9 @@ class ClusterSubscription(RedisSubscription):
     """
 
     def __init__(
-        self, link: RedisConnection, deliver: Callable[[bytes], None], *, clock: Clock
+        self, connection: RedisConnection, deliver: Callable[[bytes], None], *, clock: Clock
     ) -> None:
-        super().__init__(link, deliver, clock=clock)
+        super().__init__(connection, deliver, clock=clock)
         self._received_at = clock.now()
         self._asked_at = self._received_at
         self._check_request = b""
@@ -115,7 +115,7 @@ class ClusterSubscription(RedisSubscription):
             self._asked_at = now
             try:
                 with self._using:  # a waiting thread may be reading, and TLS allows one at a time
-                    self._link.send(
+                    self._connection.send(
                         self._check_request, deadline=now + cluster_map.LISTEN_CHECK_TIMEOUT_SECONDS
                     )
             except OSError:
@@ -204,7 +204,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
         if left <= 0:
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
         try:
-            connection = self._kind(
+            driver_connection = self._kind(
                 **{
                     **host_name_checked(self._kind),
                     **self._options,
@@ -220,28 +220,28 @@ class RedisTransport(SocketTransport[RedisConnection]):
             # The driver reads its version from a file each time, and there may be no descriptor
             # left.
             raise self._unreachable(error) from error
-        self._register_dial(connection)
+        self._register_dial(driver_connection)
         try:
-            connection.connect()
-            self._check_handshake(getattr(connection, "handshake_metadata", None))
-            link = RedisConnection(connection._sock, self._clock, generation)  # noqa: SLF001
+            driver_connection.connect()
+            self._check_handshake(getattr(driver_connection, "handshake_metadata", None))
+            connection = RedisConnection(driver_connection._sock, self._clock, generation)  # noqa: SLF001
             # From here on the socket is ours, and the driver's object no longer refers to it.
-            connection._sock = None  # noqa: SLF001
+            driver_connection._sock = None  # noqa: SLF001
         except LockError:
-            connection.disconnect()
+            driver_connection.disconnect()
             raise  # already an error of ours
         except (RedisError, OSError) as error:
-            connection.disconnect()
+            driver_connection.disconnect()
             raise self._unreachable(error) from error
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # The driver raises these for bytes that are not the Redis protocol.
-            connection.disconnect()
+            driver_connection.disconnect()
             raise errors.not_redis(where=self.where) from error
         except BaseException:  # after an interrupt, the connection will not be used
-            connection.disconnect()
+            driver_connection.disconnect()
             raise
         self._has_answered = True
-        return link
+        return connection
 
     def _register_dial(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
         """Take note of a connection about to be made, in case it has to be ended early."""
@@ -261,20 +261,20 @@ class RedisTransport(SocketTransport[RedisConnection]):
         kind: type[RedisSubscription] | None = None,
     ) -> RedisSubscription:
         """Return a subscription to the channel, once the server has confirmed it."""
-        link = self._connect(deadline)
+        connection = self._connect(deadline)
         try:
-            link.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
-            self._confirmed(link.receive_any(deadline=deadline))
-            return self._known((kind or RedisSubscription)(link, deliver, clock=self._clock))
+            connection.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
+            self._confirmed(connection.receive_any(deadline=deadline))
+            return self._known((kind or RedisSubscription)(connection, deliver, clock=self._clock))
         except OSError as error:
             # The error is from the connection, or no descriptors are left for the self-pipes.
-            link.close()
+            connection.close()
             raise self._unreachable(error) from error
         except RespError as error:
-            link.close()
+            connection.close()
             raise self._unanswered(error) from error
         except BaseException:
-            link.close()
+            connection.close()
             raise
 
     def _known(self, subscription: RedisSubscription) -> RedisSubscription:

@@ -112,13 +112,13 @@ def _seen(
     """
     one = _fields(record)
     ends = int(end)
-    if one.standing == "H" and ends <= now:
+    if one.state == "H" and ends <= now:
         ends = max(ends + one.delay, min(one.since, ends) + one.hold)
-        one = one._replace(standing="C")
+        one = one._replace(state="C")
     if ends <= now:
         return None
     remaining = (ends - now) / SECOND
-    if one.standing == "C":
+    if one.state == "C":
         return Closing(one.owner, one.weight, remaining)
     age = max(0.0, (now - one.since) / SECOND)
     hold = "" if claim is None else hold_of(claim.decode(), party=one.party)
@@ -229,7 +229,7 @@ def inspection(name: str, pages: Sequence[InspectionPage]) -> Inspection:
 class _Record(NamedTuple):
     """A claim's record, as door.lua writes it; times in µs."""
 
-    standing: str
+    state: str
     since: int
     token: int
     weight: int
@@ -243,9 +243,9 @@ def _fields(record: bytes) -> _Record:
     fields = record.decode().split(" ", 9)
     if len(fields) != 10:  # noqa: PLR2004 - see door.lua
         raise BackendMisbehaved(f"a record of a claim cannot be read: {record[:80]!r}")
-    standing, since, token, weight, _, delay, hold, party, _, owner = fields
+    state, since, token, weight, _, delay, hold, party, _, owner = fields
     return _Record(
-        standing,
+        state,
         int(since),
         int(token),
         int(weight),

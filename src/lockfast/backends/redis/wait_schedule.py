@@ -39,15 +39,15 @@ class WaitingClaim:
     asked_at: float
     token: int | None = None
 
-    def deliver(self, ring: replies.WakeupMessage) -> None:
+    def deliver(self, wakeup: replies.WakeupMessage) -> None:
         """Record a message that the claim was admitted, if that was after the last reply.
 
         Tokens only grow. So a larger token was granted after that reply, and its admission window
         began after we sent the request. A message with any other token is about an earlier
         admission, which has ended, because otherwise the reply would have been a grant.
         """
-        if ring.token > max(self.last_token, self.token or 0):
-            self.token = ring.token
+        if wakeup.token > max(self.last_token, self.token or 0):
+            self.token = wakeup.token
 
 
 @dataclass(slots=True, eq=False)

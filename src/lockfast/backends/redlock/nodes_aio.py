@@ -47,34 +47,34 @@ class NodeTransport(RedisTransport):
         self._greet = greet
 
     @property
-    def link(self) -> RedisConnection | None:
+    def connection(self) -> RedisConnection | None:
         """The connection, if there is one."""
-        link = self._link
-        return link if link is not None and link.is_open else None
+        connection = self._connection
+        return connection if connection is not None and connection.is_open else None
 
     async def _connect(self, deadline: float) -> RedisConnection:
-        link = await super()._connect(deadline)
+        connection = await super()._connect(deadline)
         try:
-            await self._exchange(link, deadline)
+            await self._exchange(connection, deadline)
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        return link
+        return connection
 
     async def greet(self, *, deadline: float) -> None:
         """Connect, or repeat the handshake on an existing connection."""
-        link = self.link
-        if link is None:
+        connection = self.connection
+        if connection is None:
             await self._connected(deadline)
         else:
-            await self._exchange(link, deadline)
+            await self._exchange(connection, deadline)
 
-    async def _exchange(self, link: RedisConnection, deadline: float) -> None:
+    async def _exchange(self, connection: RedisConnection, deadline: float) -> None:
         steps, moment = self._greet(), self._loop_time(deadline)
         requests = next(steps)
         try:
             while True:
-                sent = [link.send(one, deadline=moment) for one in requests]
+                sent = [connection.send(one, deadline=moment) for one in requests]
                 # Wait for all replies, because otherwise nothing would retrieve the error of a lost
                 # one.
                 replies = await asyncio.gather(*sent, return_exceptions=True)
@@ -89,25 +89,27 @@ class NodeTransport(RedisTransport):
         except LockError:
             raise  # already an error of ours
         except UNREADABLE as error:
-            link.close()
+            connection.close()
             raise misbehaved("its greeting", where=self.where) from error
 
 
 class Nodes:
     """The transports to all nodes."""
 
-    def __init__(self, nodes: Sequence[Node], wires: Sequence[NodeTransport], clock: Clock) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], transports: Sequence[NodeTransport], clock: Clock
+    ) -> None:
         self.nodes = nodes
-        self.wires = wires
+        self.transports = transports
         self._clock = clock
 
     def is_ready(self, node: Node) -> bool:
         """Whether the node can be asked."""
-        return node.scripts is not None and self.wires[node.number].link is not None
+        return node.scripts is not None and self.transports[node.number].connection is not None
 
     async def greet(self, node: Node, *, deadline: float) -> None:
         """Connect to a node, and complete the handshake."""
-        await self.wires[node.number].greet(deadline=deadline)
+        await self.transports[node.number].greet(deadline=deadline)
 
     async def ask(
         self,
@@ -158,21 +160,21 @@ class Nodes:
         moment: float,
         matters_for: float,
     ) -> None:
-        link, scripts = self.wires[node.number].link, node.scripts
-        if link is None or scripts is None:
+        connection, scripts = self.transports[node.number].connection, node.scripts
+        if connection is None or scripts is None:
             error = node.trouble or BackendUnavailable(f"{node.where} is not connected")
             found.replies[node.number] = error
-        elif not node.is_slow or link.owed <= (1 if matters_for else 0):
+        elif not node.is_slow or connection.owed <= (1 if matters_for else 0):
             now = self._clock.now()
             for deferred_request in node.deferred(now):
                 drop = DroppedReply(node, deferred_request)
-                link.send_for(drop, deferred_request.question.to(scripts), deadline=moment)
+                connection.send_for(drop, deferred_request.question.to(scripts), deadline=moment)
             matters_until = now + matters_for if matters_for else 0.0
             answer = NodeReply(found, node, questions, matters_until=matters_until)
             found.asked[node.number], node.asked_at = True, now
             found.asked_by[node.number] = scripts
             for one in questions:
-                link.send_for(answer, one.to(scripts), deadline=moment)
+                connection.send_for(answer, one.to(scripts), deadline=moment)
             return
         if matters_for:
             for one in questions:
@@ -183,11 +185,11 @@ class Nodes:
 
     async def close(self) -> None:
         """Close every connection."""
-        for wire in self.wires:
-            await wire.close()
+        for transport in self.transports:
+            await transport.close()
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections."""
-        for node, wire in zip(self.nodes, self.wires, strict=True):
-            wire.after_fork_in_child()
+        for node, transport in zip(self.nodes, self.transports, strict=True):
+            transport.after_fork_in_child()
             node.is_slow = False  # only the parent's connection could clear it

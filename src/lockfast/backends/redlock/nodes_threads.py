@@ -53,10 +53,10 @@ EXTRA_CONNECT_SECONDS = 0.25
 class NodeConnection:
     """A connection to one node, and the recipients of its outstanding replies."""
 
-    __slots__ = ("__weakref__", "is_lost", "link", "node", "pending", "sent_at")
+    __slots__ = ("__weakref__", "connection", "is_lost", "node", "pending", "sent_at")
 
-    def __init__(self, link: RedisConnection, node: Node) -> None:
-        self.link: RedisConnection = link
+    def __init__(self, connection: RedisConnection, node: Node) -> None:
+        self.connection: RedisConnection = connection
         self.node: Node = node
         self.is_lost: bool = False
         self.pending: deque[NodeReply | DroppedReply] = deque()
@@ -70,14 +70,14 @@ class NodeConnection:
         if not self.pending:
             self.sent_at = now
         self.pending.extend(one for one, _ in requests)
-        self.link.send(
+        self.connection.send(
             b"".join([data for _, data in requests]), deadline=now + REPLY_TIMEOUT_SECONDS
         )
 
     def take_in(self, *, now: float) -> None:
         """Pass the replies that have come to their recipients."""
-        self.link.take_in()
-        while (reply := self.link.buffered()) is not NEED_MORE:
+        self.connection.take_in()
+        while (reply := self.connection.buffered()) is not NEED_MORE:
             if isinstance(reply, Push):
                 continue
             if not self.pending:
@@ -88,7 +88,7 @@ class NodeConnection:
     def lose(self, error: BaseException) -> None:
         """Close the connection, and notify the recipients of outstanding replies."""
         self.is_lost = True
-        self.link.close()
+        self.connection.close()
         unknown = unanswered(error, where=self.node.where)
         while self.pending:
             self.pending.popleft().set_exception(unknown)
@@ -114,13 +114,13 @@ class NodeTransport(RedisTransport):
         self._dialed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def _connect(self, deadline: float) -> RedisConnection:
-        link = super()._connect(deadline)
+        connection = super()._connect(deadline)
         try:
-            self._exchange(link, deadline)
+            self._exchange(connection, deadline)
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        return link
+        return connection
 
     def _register_dial(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
         self._dialed[id(connection)] = connection
@@ -147,13 +147,13 @@ class NodeTransport(RedisTransport):
         """Return a new connection."""
         return self._connect(deadline)
 
-    def _exchange(self, link: RedisConnection, deadline: float) -> None:
+    def _exchange(self, connection: RedisConnection, deadline: float) -> None:
         steps = self._greet()
         requests = next(steps)
         try:
             while True:
-                link.send(b"".join(requests), deadline=deadline)
-                requests = steps.send([link.receive(deadline=deadline) for _ in requests])
+                connection.send(b"".join(requests), deadline=deadline)
+                requests = steps.send([connection.receive(deadline=deadline) for _ in requests])
         except StopIteration:
             return
         except OSError as error:
@@ -178,7 +178,7 @@ class NodeTransport(RedisTransport):
         self._all = weakref.WeakValueDictionary()
         lines, self.lines = self.lines, []
         for line in lines:
-            line.link.close()
+            line.connection.close()
 
     @property
     def generation(self) -> int:
@@ -189,9 +189,11 @@ class NodeTransport(RedisTransport):
 class Nodes:
     """The transports to all nodes."""
 
-    def __init__(self, nodes: Sequence[Node], wires: Sequence[NodeTransport], clock: Clock) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], transports: Sequence[NodeTransport], clock: Clock
+    ) -> None:
         self.nodes = nodes
-        self.wires = wires
+        self.transports = transports
         self._clock = clock
 
     def is_ready(self, node: Node) -> bool:
@@ -200,8 +202,8 @@ class Nodes:
 
     def greet(self, node: Node, *, deadline: float) -> None:
         """Connect to a node, and complete the handshake."""
-        wire = self.wires[node.number]
-        line = wire.know(NodeConnection(wire.connect(deadline=deadline), node))
+        transport = self.transports[node.number]
+        line = transport.know(NodeConnection(transport.connect(deadline=deadline), node))
         self._give_back(node, line)
 
     def ask(
@@ -280,7 +282,11 @@ class Nodes:
             line = self._kept(node, timeout)
             if line is not None:
                 lines[node.number] = line
-            elif node.is_slow and node.trouble is None and not self.wires[node.number].has_line():
+            elif (
+                node.is_slow
+                and node.trouble is None
+                and not self.transports[node.number].has_line()
+            ):
                 # No connection is left that could show that the node is back, so it needs a new
                 # handshake.
                 node.trouble = BackendUnavailable(f"{node.where} is not connected")
@@ -293,34 +299,38 @@ class Nodes:
 
     def _kept(self, node: Node, timeout: float) -> NodeConnection | None:
         """Return an idle connection, if there is a sound one."""
-        wire, now = self.wires[node.number], self._clock.now()
+        transport, now = self.transports[node.number], self._clock.now()
         while node.trouble is None:
             try:
-                line = wire.lines.pop()
+                line = transport.lines.pop()
             except IndexError:
                 break
-            if line.link.generation == wire.generation and self._is_sound(node, line, timeout, now):
+            if line.connection.generation == transport.generation and self._is_sound(
+                node, line, timeout, now
+            ):
                 return line
         return None
 
     def _connect(
         self, found: Round, node: Node, lines: dict[int, NodeConnection], deadline: float
     ) -> None:
-        wire = self.wires[node.number]
+        transport = self.transports[node.number]
         try:
-            lines[node.number] = wire.know(NodeConnection(wire.connect(deadline=deadline), node))
+            lines[node.number] = transport.know(
+                NodeConnection(transport.connect(deadline=deadline), node)
+            )
         except LockError as error:
             found.replies[node.number] = error
             # A failure to make one more connection says nothing about the existing ones. A thread
             # that has one must not lose the node, and idle ones must not go unused because no more
             # can be made.
-            if isinstance(error, NodeMismatch) or not wire.has_line():
+            if isinstance(error, NodeMismatch) or not transport.has_line():
                 node.trouble = error
 
     def _is_sound(self, node: Node, line: NodeConnection, timeout: float, now: float) -> bool:
         """Whether the connection can be used; passes on any outstanding replies that have come."""
         if not line.pending:
-            if line.link.is_sound(now):
+            if line.connection.is_sound(now):
                 return True
             line.lose(ConnectionError("closed"))
             return False
@@ -360,8 +370,8 @@ class Nodes:
         listening = {}
         for line in lines.values():
             if line.pending and not line.is_lost:
-                listening[line.link.fileno()] = line
-                poll.register(line.link, here.READ)
+                listening[line.connection.fileno()] = line
+                poll.register(line.connection, here.READ)
         while not found.is_decided:
             now = self._clock.now()
             # After the deadline, read once more what has come, because our process may have been
@@ -384,29 +394,32 @@ class Nodes:
                 found.end()
 
     def _give_back(self, node: Node, line: NodeConnection) -> None:
-        wire = self.wires[node.number]
-        line.link.used_at = self._clock.now()
+        transport = self.transports[node.number]
+        line.connection.used_at = self._clock.now()
         if line.is_lost:
             return
-        if len(wire.lines) < IDLE_CONNECTIONS_MAX and line.link.generation == wire.generation:
-            wire.lines.append(line)
+        if (
+            len(transport.lines) < IDLE_CONNECTIONS_MAX
+            and line.connection.generation == transport.generation
+        ):
+            transport.lines.append(line)
         else:
             line.lose(ConnectionError("closed"))
 
     def hang_up(self) -> None:
         """Interrupt threads that are connecting, because they are about to be joined."""
-        for wire in self.wires:
-            wire.hang_up()
+        for transport in self.transports:
+            transport.hang_up()
 
     def close(self) -> None:
         """Close idle connections now, and those in use when their calls end."""
-        for wire in self.wires:
-            wire.close()
+        for transport in self.transports:
+            transport.close()
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections."""
-        for node, wire in zip(self.nodes, self.wires, strict=True):
-            wire.after_fork_in_child()
+        for node, transport in zip(self.nodes, self.transports, strict=True):
+            transport.after_fork_in_child()
             node.is_slow = False  # only the parent's connection could clear it
 
 

@@ -47,7 +47,7 @@ def is_answer(verb: str, reply: Any) -> bool:  # noqa: ANN401 - of the server's 
     return verb != "renew" or reply[2] in RENEWAL_REPLIES
 
 
-def standing(replies: Sequence[Any]) -> NodeVote:
+def vote(replies: Sequence[Any]) -> NodeVote:
     """Return the vote of a node that replied to an acquire."""
     reply = replies[0]
     if not reply[1]:
@@ -55,7 +55,7 @@ def standing(replies: Sequence[Any]) -> NodeVote:
     return NodeVote.GRANTED if reply[2] else NodeVote.REFUSED
 
 
-done = standing
+done = vote
 """The vote of a node on any other request: granted if the node carried it out."""
 
 

@@ -125,7 +125,7 @@ class Round:
         if self._when_decided is not None:
             self._when_decided()
 
-    def standings(self, read: Callable[[list[Reply]], NodeVote]) -> list[NodeVote]:
+    def votes(self, read: Callable[[list[Reply]], NodeVote]) -> list[NodeVote]:
         """Return the vote of each node, as `read` finds it in the replies."""
         answers = self.answers
         return [

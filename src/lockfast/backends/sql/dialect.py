@@ -204,20 +204,20 @@ class Reaper:
     """Reaps idle names a few rows at a time, so that no caller has to pay for all of them.
 
     Each round starts where the last one stopped. This class builds queries and runs none; its calls
-    do not overlap. A store's `sweep` statement takes the key after which to start and the number of
+    do not overlap. A store's `reap` statement takes the key after which to start and the number of
     rows. Rows that are due for deletion are deleted either in that statement or by steps in a
     transaction.
     """
 
-    def __init__(self, sweep: str) -> None:
-        self._sweep = sweep
+    def __init__(self, reap: str) -> None:
+        self._reap = reap
         self._from = b""
 
     def request(self) -> Query:
         """Return the query that examines the next few rows."""
-        return Query(self._sweep, (self._from, REAP_ROWS))
+        return Query(self._reap, (self._from, REAP_ROWS))
 
-    def swept(self, rows: Rows) -> ReapResult:
+    def reaped(self, rows: Rows) -> ReapResult:
         """Advance past the rows that were examined; return what became of them.
 
         `rows` is a single row with the number of rows examined, the last key, the number of names

@@ -39,7 +39,7 @@ COLUMNS = (
 """The columns read for an entry. When written, the key precedes them; the last two belong to the
 record."""
 
-_STANDINGS = tuple(EntryState)
+_STATES = tuple(EntryState)
 
 
 def entries_in(key: bytes, rows: Rows, *, capacity: int) -> list[Entry]:
@@ -62,7 +62,7 @@ def row_of(key: bytes, place: Entry, door: Door) -> tuple[object, ...]:
         claim.ttl,
         claim.lock_delay,
         claim.min_hold,
-        int(place.standing),
+        int(place.state),
         place.until,
         place.since,
         place.token,
@@ -83,7 +83,7 @@ def _place(name: str, row: tuple[Any, ...], capacity: int) -> Entry:
     return Entry(
         Claim(row[1], name, row[2], row[3], row[5], capacity, row[6], row[4], row[7], row[8]),
         arrived=row[0],
-        standing=_STANDINGS[row[9]],
+        state=_STATES[row[9]],
         until=row[10],
         since=row[11],
         token=row[12],
@@ -113,10 +113,10 @@ class Change:
         is_record_new = 0 in changed or (door.capacity, door.token) != door.record
         if door.dropped:
             # An arrival may be reused in the same step; its row then belongs to the new entry.
-            standing = {place.arrived for place in door.places}
+            present = {place.arrived for place in door.places}
             gone = [place.arrived for place in door.dropped]
-            self.left = [number for number in gone if number and number not in standing]
-            changed = {number: one for number, one in changed.items() if number in standing}
+            self.left = [number for number in gone if number and number not in present]
+            changed = {number: one for number, one in changed.items() if number in present}
             is_record_new = is_record_new or 0 in gone
         self.rows: list[Row] = [row_of(key, changed[number], door) for number in changed if number]
         self.record: Row | None = None
@@ -186,7 +186,7 @@ class PartialDoor(Door):
         self._rows = rows
         self._known_until: int | None = None
         if front is not None and len(places) >= front:
-            line = [one.arrived for one in places if one.standing is WAITING]
+            line = [one.arrived for one in places if one.state is WAITING]
             if len(line) >= front:
                 self._known_until = line[-1]
                 self._last: int | None = None
@@ -223,7 +223,7 @@ class PartialDoor(Door):
         """Record the last arrival in the line, and the number of rows besides the record."""
         [(self._last, crowd)] = rows
         # All entries that do not wait were read, so the number of waiting ones needs no scan.
-        others = sum(1 for one in self.places if one.arrived and one.standing is not WAITING)
+        others = sum(1 for one in self.places if one.arrived and one.state is not WAITING)
         self._waiting = crowd - others
 
     def count(self, arrived: int, rows: Rows) -> None:
@@ -236,7 +236,7 @@ class PartialDoor(Door):
 
     def _is_behind(self, place: Entry) -> bool:
         known = self._known_until
-        return known is not None and place.arrived > known and place.standing is WAITING
+        return known is not None and place.arrived > known and place.state is WAITING
 
     # -- the steps of the door that need the whole line --------------------------------
 
@@ -267,14 +267,14 @@ class PartialDoor(Door):
             # The entry has just joined the end of the line, perhaps behind others that have just
             # joined too.
             ahead: int | None = self._waiting + sum(
-                last < one.arrived < arrived and one.standing is WAITING for one in self.places
+                last < one.arrived < arrived and one.state is WAITING for one in self.places
             )
         else:
             ahead = self._counted.get(arrived)
         self.fell_short |= ahead is None
         # Entries that are being admitted or leave the line were still waiting when they were
         # counted.
-        left = [one for one in self.dropped if one.standing is WAITING]
+        left = [one for one in self.dropped if one.state is WAITING]
         return (ahead or 0) - len(
             {one.arrived for one in (*self.woken, *left) if one.arrived < arrived}
         )

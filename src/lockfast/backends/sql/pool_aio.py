@@ -52,7 +52,7 @@ class ConnectionPool(Generic[ConnectionT]):
         self._begin()
 
     def _begin(self) -> None:
-        self._links: weakref.WeakSet[ConnectionT] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[ConnectionT] = weakref.WeakSet()
         self._idle: list[ConnectionT] = []
         self._waiting: deque[asyncio.Future[ConnectionT]] = deque()
         self._progress = Progress()
@@ -64,29 +64,29 @@ class ConnectionPool(Generic[ConnectionT]):
         """
         turn = turn or Turn()
         while True:
-            link = self._next() or await self._turn(deadline, turn.patience)
+            connection = self._next() or await self._turn(deadline, turn.patience)
             until = turn.come(self._clock.now(), deadline=deadline)
-            if not link.is_open:
+            if not connection.is_open:
                 try:
-                    await self._connect(link, until)
+                    await self._connect(connection, until)
                 except BaseException:
                     self._progress.failed(self._clock.now())
-                    self.discard(link)
+                    self.discard(connection)
                     raise
-                return link
-            if self._clock.now() - link.used_at < self._idle_for and link.is_sound():
-                return link
-            self.discard(link)
+                return connection
+            if self._clock.now() - connection.used_at < self._idle_for and connection.is_sound():
+                return connection
+            self.discard(connection)
 
     def _next(self) -> ConnectionT | None:
         """Return an idle connection, or an unconnected one; None if the pool is full."""
         if self._idle:
             return self._idle.pop()
-        if len(self._links) >= self._most:
+        if len(self._connections) >= self._most:
             return None
-        link = self._make()
-        self._links.add(link)
-        return link
+        connection = self._make()
+        self._connections.add(connection)
+        return connection
 
     async def _turn(self, deadline: float, patience: float | None) -> ConnectionT:
         turn: asyncio.Future[ConnectionT] = asyncio.get_running_loop().create_future()
@@ -115,29 +115,31 @@ class ConnectionPool(Generic[ConnectionT]):
             raise none_free(where=self._where)
         return turn.result()
 
-    def put_back(self, link: ConnectionT) -> None:
+    def put_back(self, connection: ConnectionT) -> None:
         """Make the connection available again; a closed one is dropped."""
-        link.used_at = self._clock.now()
-        (self._progress.answered if link.is_open else self._progress.failed)(link.used_at)
-        if not link.is_open or link.is_borrowed or link not in self._links:
-            self.discard(link)  # closed, borrowed, or the pool was closed meanwhile
+        connection.used_at = self._clock.now()
+        (self._progress.answered if connection.is_open else self._progress.failed)(
+            connection.used_at
+        )
+        if not connection.is_open or connection.is_borrowed or connection not in self._connections:
+            self.discard(connection)  # closed, borrowed, or the pool was closed meanwhile
             return
-        self._idle.append(link)
+        self._idle.append(connection)
         self._serve()
 
-    def discard(self, link: ConnectionT) -> None:
+    def discard(self, connection: ConnectionT) -> None:
         """Close the connection, and make room for another."""
-        link.close()
-        self._links.discard(link)
+        connection.close()
+        self._connections.discard(connection)
         self._serve()
 
     def _serve(self) -> None:
         """Hand free connections to the waiting requests."""
         while self._waiting:
             turn = self._waiting[0]
-            link = None if turn.done() else self._next()
-            if link is not None:
-                turn.set_result(link)
+            connection = None if turn.done() else self._next()
+            if connection is not None:
+                turn.set_result(connection)
             elif not turn.done():
                 return
             self._waiting.popleft()
@@ -154,18 +156,18 @@ class ConnectionPool(Generic[ConnectionT]):
     @property
     def size(self) -> int:
         """The number of connections."""
-        return len(self._links)
+        return len(self._connections)
 
     def close(self) -> None:
         """Close every connection, either now or when its request has ended."""
         idle, self._idle = self._idle, []
-        self._links = weakref.WeakSet()
+        self._connections = weakref.WeakSet()
         for one in idle:
             one.close()
 
     def after_fork_in_child(self) -> None:
         """Start without any of the parent's connections."""
-        links = list(self._links)
+        connections = list(self._connections)
         self._begin()
-        for one in links:
+        for one in connections:
             one.abandon_in_child()

@@ -34,7 +34,7 @@ class PoolWaiter(Generic[ConnectionT]):
     """A waiting request, and the connection that was handed to it."""
 
     def __init__(self) -> None:
-        self.link: ConnectionT | None = None
+        self.connection: ConnectionT | None = None
         self.has_come: WakeEvent = WakeEvent()
 
 
@@ -72,7 +72,7 @@ class ConnectionPool(Generic[ConnectionT]):
         self._state = threading.RLock()
         # Weak references, so that a connection that an interrupt took from its owner no longer
         # counts.
-        self._links: weakref.WeakSet[ConnectionT] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[ConnectionT] = weakref.WeakSet()
         self._idle: list[ConnectionT] = []
         self._waiting: deque[PoolWaiter[ConnectionT]] = deque()
         self._progress = Progress()
@@ -85,31 +85,31 @@ class ConnectionPool(Generic[ConnectionT]):
         turn = turn or Turn()
         while True:
             with self._state:
-                link = self._next()
-            if link is None:
-                link = self._turn(deadline, turn.patience)
+                connection = self._next()
+            if connection is None:
+                connection = self._turn(deadline, turn.patience)
             until = turn.come(self._clock.now(), deadline=deadline)
-            if not link.is_open:
+            if not connection.is_open:
                 try:
-                    self._connect(link, until)
+                    self._connect(connection, until)
                 except BaseException:  # interrupted or unreachable, so free its slot
                     self._progress.failed(self._clock.now())
-                    self.discard(link)
+                    self.discard(connection)
                     raise
-                return link
-            if self._is_usable(link):
-                return link
-            self.discard(link)
+                return connection
+            if self._is_usable(connection):
+                return connection
+            self.discard(connection)
 
     def _next(self) -> ConnectionT | None:
         """Return an idle connection, or an unconnected one; None if the pool is full."""
         if self._idle:
             return self._idle.pop()
-        if sum(one is not None for one in self._links) >= self._most:
+        if sum(one is not None for one in self._connections) >= self._most:
             return None
-        link = self._make()
-        self._links.add(link)
-        return link
+        connection = self._make()
+        self._connections.add(connection)
+        return connection
 
     def _turn(self, deadline: float, patience: float | None) -> ConnectionT:
         turn, since = PoolWaiter[ConnectionT](), self._clock.now()
@@ -121,53 +121,59 @@ class ConnectionPool(Generic[ConnectionT]):
                     break
                 turn.has_come.wait(min(left, POOL_POLL_SECONDS))
         except BaseException:
-            if turn.link is not None:
-                self.put_back(turn.link)  # it was handed to us, and we are leaving
+            if turn.connection is not None:
+                self.put_back(turn.connection)  # it was handed to us, and we are leaving
             raise
         finally:
             with self._state, suppress(ValueError):
                 self._waiting.remove(turn)
-        if (link := turn.link) is None:
+        if (connection := turn.connection) is None:
             raise none_free(where=self._where)
-        return link
+        return connection
 
-    def _is_usable(self, link: ConnectionT) -> bool:
-        idle = self._clock.now() - link.used_at
-        return idle < self._idle_for and (idle < TRUSTED_UNPOLLED_SECONDS or link.is_sound())
+    def _is_usable(self, connection: ConnectionT) -> bool:
+        idle = self._clock.now() - connection.used_at
+        return idle < self._idle_for and (idle < TRUSTED_UNPOLLED_SECONDS or connection.is_sound())
 
     def _given(self, turn: PoolWaiter[ConnectionT]) -> ConnectionT | None:
         """Return the connection handed to the waiter; None if it has to keep waiting."""
         with self._state:
-            if turn.link is None and turn not in self._waiting:
+            if turn.connection is None and turn not in self._waiting:
                 self._waiting.append(turn)
             self._serve()  # also finds slots freed by an interrupt, which wakes nobody
-            return turn.link
+            return turn.connection
 
-    def put_back(self, link: ConnectionT) -> None:
+    def put_back(self, connection: ConnectionT) -> None:
         """Make the connection available again; a closed one is dropped."""
-        link.used_at = self._clock.now()
-        (self._progress.answered if link.is_open else self._progress.failed)(link.used_at)
+        connection.used_at = self._clock.now()
+        (self._progress.answered if connection.is_open else self._progress.failed)(
+            connection.used_at
+        )
         with self._state:
             # Drop it if it is closed or borrowed, or if the pool was closed meanwhile.
-            is_wanted = link.is_open and not link.is_borrowed and link in self._links
+            is_wanted = (
+                connection.is_open
+                and not connection.is_borrowed
+                and connection in self._connections
+            )
             if is_wanted:
-                self._idle.append(link)
+                self._idle.append(connection)
                 self._serve()
         if not is_wanted:
-            self.discard(link)
+            self.discard(connection)
 
-    def discard(self, link: ConnectionT) -> None:
+    def discard(self, connection: ConnectionT) -> None:
         """Close the connection, and make room for another."""
-        link.close()
+        connection.close()
         with self._state:
-            self._links.discard(link)
+            self._connections.discard(connection)
             self._serve()
 
     def _serve(self) -> None:
         """Hand free connections to the waiting requests."""
-        while self._waiting and (link := self._next()) is not None:
+        while self._waiting and (connection := self._next()) is not None:
             turn = self._waiting.popleft()
-            turn.link = link
+            turn.connection = connection
             turn.has_come.set()
 
     def give_back(self) -> float | None:
@@ -184,19 +190,19 @@ class ConnectionPool(Generic[ConnectionT]):
     @property
     def size(self) -> int:
         """The number of connections."""
-        return len(self._links)
+        return len(self._connections)
 
     def close(self) -> None:
         """Close every connection, either now or when its call has ended."""
         with self._state:
             idle, self._idle = self._idle, []
-            self._links = weakref.WeakSet()
+            self._connections = weakref.WeakSet()
         for one in idle:
             one.close()
 
     def after_fork_in_child(self) -> None:
         """Start without any of the parent's connections."""
-        links = list(self._links)
+        connections = list(self._connections)
         self._begin()
-        for one in links:
+        for one in connections:
             one.abandon_in_child()

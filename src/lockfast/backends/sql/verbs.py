@@ -307,7 +307,7 @@ class Verbs:
         needs = Needs([Sought(claim.id, arrived)], joins=True)
         door = yield from read(self._dialect, self._key(claim.name), needs, locked=False)
         place = door.find(claim.id)
-        if place is None or place.standing is not WAITING:
+        if place is None or place.state is not WAITING:
             return None
         answer = door.arrive(claim, now=door.now)
         if isinstance(answer, Grant) or door.changed or door.dropped or door.fell_short:

@@ -92,10 +92,10 @@ class NameWaiters:
 
 
 class PollSchedule:
-    """All lines in which a client's claims wait; `rings` says whether releases notify us."""
+    """All lines in which a client's claims wait; `notifies` says whether releases notify us."""
 
-    def __init__(self, *, rings: bool = True) -> None:
-        self.rings = rings
+    def __init__(self, *, notifies: bool = True) -> None:
+        self.notifies = notifies
         self.by_name: dict[str, NameWaiters] = {}
         """The lines by name; a name at which no claim of ours waits has none."""
         self._names: dict[str, str] = {}
@@ -157,7 +157,7 @@ class PollSchedule:
         elif was_first:
             line.probe_at = min(
                 line.probe_at,
-                now + (SAFETY_POLL_SECONDS if self.rings else HEAD_POLL_FIRST_SECONDS),
+                now + (SAFETY_POLL_SECONDS if self.notifies else HEAD_POLL_FIRST_SECONDS),
             )
             line.pause = HEAD_POLL_FIRST_SECONDS
             line.is_head = False
@@ -189,9 +189,9 @@ class PollSchedule:
 
     def take_due(self, now: float, *, most: int) -> list[Probe]:
         """Return the probes that are due, at most `most`, and reschedule each of them."""
-        ahead = POLL_TOGETHER_SECONDS if self.rings else 0.0
+        ahead = POLL_TOGETHER_SECONDS if self.notifies else 0.0
         due = [one for one in self.by_name.values() if one.probe_at <= now + ahead]
-        if not self.rings and any(not one.is_head for one in due):
+        if not self.notifies and any(not one.is_head for one in due):
             # Probe all of these lines together, so that there is one probe per interval however
             # many names there are.
             due += [one for one in self.by_name.values() if not one.is_head and one.probe_at > now]
@@ -199,7 +199,7 @@ class PollSchedule:
         for line in due:
             if line.watch_at <= now:
                 line.watch_at = FOREVER
-            line.probe_at = now + (SAFETY_POLL_SECONDS if self.rings else BEHIND_POLL_SECONDS)
+            line.probe_at = now + (SAFETY_POLL_SECONDS if self.notifies else BEHIND_POLL_SECONDS)
         return [Probe(one.name, one.first, one.claims[one.first]) for one in due]
 
     def learn(self, probe: Probe, result: ProbeResult | None, *, now: float) -> Sequence[str]:
@@ -225,7 +225,7 @@ class PollSchedule:
         moment = result.ends_in if result.is_head else result.window_ends_in
         ends_in = FOREVER if moment is None else max(POLL_MIN_SECONDS, moment)
         line.is_head = result.is_head
-        if self.rings:
+        if self.notifies:
             line.probe_at = min(now + min(SAFETY_POLL_SECONDS, ends_in), line.watch_at)
         elif result.is_head:
             line.probe_at = now + min(line.pause, ends_in)
@@ -266,8 +266,8 @@ class LineProbe:
 
 def probe_result_of(places: Sequence[Entry], held: Held, *, now: float) -> ProbeResult:
     """Return the probe result that follows from the answer to a claim that was put in line."""
-    ends = [one.until - now for one in places if one.standing <= CLOSING]
-    windows = [one.until - now for one in places if one.standing is ADMITTED]
+    ends = [one.until - now for one in places if one.state <= CLOSING]
+    windows = [one.until - now for one in places if one.state is ADMITTED]
     return ProbeResult(
         is_waiting=True,
         is_head=held.place == 1,

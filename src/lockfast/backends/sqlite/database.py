@@ -283,7 +283,7 @@ class Database:
             self._wake_next(self.waiters.join(claim, arrived=place.arrived))
         if place is not None and not self.waiters.is_first(claim):
             return
-        clients = {one.claim.client for one in door.places if one.standing in WATCHED_STATES}
+        clients = {one.claim.client for one in door.places if one.state in WATCHED_STATES}
         if place is not None and not door.is_whole:
             key = storage_key(self._namespace, claim.name)
             [nearest] = yield [nearest_before(key, place.arrived)]

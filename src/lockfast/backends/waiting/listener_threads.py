@@ -55,8 +55,8 @@ class Listener(Generic[L]):
 
     _broken_by: ClassVar[tuple[type[Exception], ...]] = (OSError,)
 
-    def __init__(self, link: L, *, clock: Clock) -> None:
-        self._link = link
+    def __init__(self, connection: L, *, clock: Clock) -> None:
+        self._connection = connection
         self._clock = clock
         self._kicks = SelfPipe()
         try:
@@ -91,8 +91,8 @@ class Listener(Generic[L]):
             self._is_polled = True
             if self._has_reader():
                 self._is_polled = False
-            link = self._link if self._is_polled else None
-            has_data, kicked = self._poll(link, self._kicks, left)
+            connection = self._connection if self._is_polled else None
+            has_data, kicked = self._poll(connection, self._kicks, left)
             self._is_polled = False
             if has_data and self._begins_reading(me):
                 try:
@@ -139,7 +139,7 @@ class Listener(Generic[L]):
             left = deadline - self._clock.now()
             if left <= 0:
                 return
-            has_data, _ = self._poll(self._link, self._nudges, left)
+            has_data, _ = self._poll(self._connection, self._nudges, left)
             # A fork sets the child's events, which wakes this thread there. The child must not read
             # data that is meant for its parent.
             if has_data and not event.is_set():
@@ -173,14 +173,14 @@ class Listener(Generic[L]):
             self._reader = me
         return True
 
-    def _poll(self, link: L | None, kicks: SelfPipe, left: float) -> tuple[bool, bool]:
+    def _poll(self, connection: L | None, kicks: SelfPipe, left: float) -> tuple[bool, bool]:
         """Wait for data or a kick, for at most `left` seconds; return which of them came."""
-        has_more = link is not None and self._has_more()
+        has_more = connection is not None and self._has_more()
         try:
             # A kick counts even while there is always more to read, because a server that keeps
             # sending must not stop this thread from returning when it should.
             has_data, kicked = kicks.wait(
-                link, 0.0 if has_more else min(left, self._clock.longest_sleep)
+                connection, 0.0 if has_more else min(left, self._clock.longest_sleep)
             )
         except (OSError, ValueError):
             if self._is_closed:
@@ -210,7 +210,7 @@ class Listener(Generic[L]):
         while self._has_reader() and self._clock.now() < until:
             self._nudges.give()
             time.sleep(0.0005)
-        self._link.close()
+        self._connection.close()
         self._kicks.close()
         self._nudges.close()
 
@@ -232,9 +232,9 @@ class SelfPipe:
         # Poll objects are reused instead of being set up for each wait.
         self._polls: dict[int | None, Callable[[float], list[tuple[int, int]]]] = {}
 
-    def wait(self, link: Readable | None, seconds: float) -> tuple[bool, bool]:
+    def wait(self, connection: Readable | None, seconds: float) -> tuple[bool, bool]:
         """Wait for data or a kick; return which of them came."""
-        number = None if link is None else link.fileno()
+        number = None if connection is None else connection.fileno()
         # Take the poll object out while it is in use. It cannot be used twice at once, which would
         # happen if a signal handler waits for a lock while its thread does.
         polls = self._polls

@@ -238,14 +238,14 @@ class AsyncEventDispatcher:
         options: ClientOptions,
         home: runtime.LoopGuard,
         *,
-        standing: Callable[[], ClientSnapshot],
+        snapshot: Callable[[], ClientSnapshot],
     ) -> None:
         self.logger: logging.Logger = _log
         self.owner: str = ""
         self._backend = backend
         self._home = home
         self._store = store_of(backend)
-        self._standing = standing
+        self._snapshot = snapshot
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._queue_for(hook)) for hook in options.hooks]
         # These are looked up once, because lookups would slow down every acquire.
@@ -344,7 +344,7 @@ class AsyncEventDispatcher:
         await self._guarded(partial(sink.take, owner=self.owner, store=self._store), some)
 
     async def _set_right(self, sink: NoteSink) -> None:
-        await self._guarded(partial(sink.set_right, store=self._store), self._standing())
+        await self._guarded(partial(sink.set_right, store=self._store), self._snapshot())
 
     async def _call_each(self, calls: deque[tuple[Callable[[Any], object], AsyncLease]]) -> None:
         with suppress(IndexError):  # as above

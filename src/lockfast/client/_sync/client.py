@@ -126,7 +126,7 @@ class Shutdown:
             if not asking:
                 return
             for one in asking:
-                client.backend.rouse(one.claim)
+                client.backend.wake(one.claim)
             runtime.wait_for(
                 runtime.WakeEvent(), deadline=client.clock.now() + 0.005, clock=client.clock
             )
@@ -175,7 +175,7 @@ class Client:
         self.request_timeout: float = options.request_timeout
         self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
         self.dispatcher: EventDispatcher = EventDispatcher(
-            backend, options, self.loop_guard, standing=self._standing
+            backend, options, self.loop_guard, snapshot=self._snapshot
         )
         self.logger: logging.Logger = self.dispatcher.logger
         self.emit: Callable[..., None] = self.dispatcher.emit
@@ -276,7 +276,7 @@ class Client:
             waiting = list(self._cancellable)
         for one in waiting:
             if one.needs_wakeup():
-                self.backend.rouse(one.claim)
+                self.backend.wake(one.claim)
         return bool(waiting)
 
     def acquire_deadline(self, sent_at: float, *, ends_at: float) -> float:
@@ -288,7 +288,7 @@ class Client:
         """Return the deadline of a request that is sent now."""
         return self.clock.now() + self.request_timeout
 
-    def _standing(self) -> ClientSnapshot:
+    def _snapshot(self) -> ClientSnapshot:
         """Return the current holds and waits; never older than the last reported event."""
         waiting = [one.claim for one in self.asking() if one.is_reported_waiting()]
         return ClientSnapshot(self.id, [one.grant.claim for one in self.holds.kept()], waiting)

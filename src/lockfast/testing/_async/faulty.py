@@ -186,8 +186,8 @@ class AsyncFaultyBackend:
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         await self.inner.wait(claim, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self.inner.rouse(claim)
+    def wake(self, claim: Claim) -> None:
+        self.inner.wake(claim)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         return await self.inner.inspect(name, deadline=deadline)

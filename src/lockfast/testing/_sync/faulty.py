@@ -184,8 +184,8 @@ class FaultyBackend:
     def wait(self, claim: Claim, *, deadline: float) -> None:
         self.inner.wait(claim, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self.inner.rouse(claim)
+    def wake(self, claim: Claim) -> None:
+        self.inner.wake(claim)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         return self.inner.inspect(name, deadline=deadline)

@@ -235,7 +235,7 @@ def test_a_lease_that_is_revoked_when_it_was_just_renewed_lets_nobody_in_too_ear
     for one in trials:
         one.hold(proxy.url, ttl=TTL)
         one.wait_behind(own_server.url, ttl=60)
-    sessions = [session_of(one.locks).wire._requests.guard.lease for one in trials]
+    sessions = [session_of(one.locks).transport._requests.guard.lease for one in trials]
     for one in trials:
         one.diary.until_renewed()
 

@@ -32,7 +32,7 @@ class Slow:
 
     def __init__(self, scene: Scene, locks: Any, *names: str) -> None:
         self._flavour = scene.flavour
-        self._members = session_of(locks).wire._members
+        self._members = session_of(locks).transport._members
         self._ask = self._members.ask
         self._names = {name.encode() for name in names}
         self.asked = 0
@@ -101,7 +101,7 @@ def test_a_repeat_of_a_later_request_supersedes_what_was_not_answered_before(sce
     """The acquire itself raised; its claim is requested again, and the old copy is void."""
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     locks.lock("warm").acquire(timeout=PATIENCE).release()
-    sender = session_of(locks).wire._requests
+    sender = session_of(locks).transport._requests
     slow = Slow(scene, locks, scene.name)
     ask_twice = sender.ask_twice
     sender.ask_twice = _only_once(scene, sender)

@@ -32,7 +32,7 @@ def _kept(server, name: str) -> dict[str, dict[str, Any]]:
 
 def _end_session_of(locks: Any, server) -> None:
     """End a client's session, so that only its holds are left."""
-    server.ask("lease/revoke", ID=session_of(locks).wire._requests.guard.lease)
+    server.ask("lease/revoke", ID=session_of(locks).transport._requests.guard.lease)
 
 
 def _look_once(flavour, server, name: str) -> Any:

@@ -98,7 +98,7 @@ def test_a_client_that_is_refused_everything_closes_and_leaves_nothing(scene, ri
 
 def _answers_nothing_and_then_no(scene: Scene, locks: Any) -> None:
     """Leave the next request unanswered, and refuse all that follow."""
-    sender, answers = session_of(locks).wire._requests, [OutcomeUnknown("no answer")]
+    sender, answers = session_of(locks).transport._requests, [OutcomeUnknown("no answer")]
 
     def in_threads(*_: Any, **__: Any) -> None:
         raise answers.pop() if answers else ConfigurationError("no right")
@@ -114,7 +114,7 @@ def test_a_refused_repeat_of_a_request_that_was_not_answered_is_no_answer(scene,
     """The first copy was sent, so it may have been carried out."""
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     lease = locks.lock(f"{scene.name}-held").acquire(timeout=PATIENCE)
-    sender, now = session_of(locks).wire._requests, scene.flavour.clock.now()
+    sender, now = session_of(locks).transport._requests, scene.flavour.clock.now()
 
     _answers_nothing_and_then_no(scene, locks)
 

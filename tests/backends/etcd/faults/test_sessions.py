@@ -82,9 +82,9 @@ def test_a_session_whose_opening_was_repeated_goes_on(scene, proxy):
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
     met = proxy.cut_reply_to(b"lockfast/s/")
     lease = locks.lock(scene.name).acquire(timeout=20)
-    wire = session_of(locks).wire
+    transport = session_of(locks).transport
 
-    scene.flavour.call(wire.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
+    scene.flavour.call(transport.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
 
     assert met.is_set()
     lease.renew()
@@ -96,15 +96,17 @@ def test_a_session_is_watched_again_after_a_compaction(scene, own_server, outliv
     proxy = outliving.enter_context(Proxy(own_server.port, scheme="etcd"))
     locks = scene.flavour.locks(proxy.url, ttl=4 * LONG, request_timeout=20.0)
     lease = locks.lock(scene.name).acquire()
-    wire = session_of(locks).wire
+    transport = session_of(locks).transport
     proxy.reset()
-    eventually(lambda: not wire._watcher.is_watched(wire._session_gone), what="the watch is lost")
+    eventually(
+        lambda: not transport._watcher.is_watched(transport._session_gone), what="the watch is lost"
+    )
     own_server.put("noise")
     revision = own_server.state()["header"]["revision"]
     own_server.ask("kv/compaction", revision=revision, physical=True)
 
-    scene.flavour.call(wire.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
-    own_server.ask("lease/revoke", ID=wire._requests.guard.lease)
+    scene.flavour.call(transport.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
+    own_server.ask("lease/revoke", ID=transport._requests.guard.lease)
 
     assert lease.lost.wait(LONG)  # the next keep-alive would be later than that
     assert lease.lost.reason == "session_ended"

@@ -18,13 +18,15 @@ def diagnosed(wire_to, server, tables) -> Callable[..., list[Finding]]:
     """Return a function that returns all findings, for a client with this URL."""
 
     def found(url: str = "", **options: Any) -> list[Finding]:
-        wire = wire_to(url or server.url())
-        flavour = wire.flavour
+        transport = wire_to(url or server.url())
+        flavour = transport.flavour
         kind = threads if flavour.name == "sync" else aio
         asked = {"push": None, **options}
         deadline = flavour.clock.now() + 20
         which = asked.pop("tables", tables)
-        return list(flavour.call(kind.diagnosed, wire.inner, which, deadline=deadline, **asked))
+        return list(
+            flavour.call(kind.diagnosed, transport.inner, which, deadline=deadline, **asked)
+        )
 
     return found
 

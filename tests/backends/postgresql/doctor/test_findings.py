@@ -212,9 +212,11 @@ def test_a_pooler_in_transaction_mode(diagnosed, pooler) -> None:
 def test_finding_out_about_a_pooler_may_take_all_the_time_there_is(
     finding, pooler, monkeypatch
 ) -> None:
-    def silent(wire: Any, *_: object, **__: object) -> None:
-        wire.ask = wire.send_all = None  # the deadline has passed: nothing is answered any more
-        raise unproven(where=wire.where)
+    def silent(transport: Any, *_: object, **__: object) -> None:
+        transport.ask = transport.send_all = (
+            None  # the deadline has passed: nothing is answered any more
+        )
+        raise unproven(where=transport.where)
 
     for kind in (AsyncPostgresqlTransport, PostgresqlTransport):
         monkeypatch.setattr(kind, "subscribe", silent)

@@ -165,13 +165,13 @@ def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
     lease = holders.lock("door").acquire()
     inbox = inbox_of(locks)
     opened: list[tuple[bytes, str]] = []
-    subscribe = inbox._wire.subscribe
+    subscribe = inbox._transport.subscribe
 
     def watched(channel: bytes, hear: object, *, deadline: float) -> object:
         opened.append((channel, inbox.name))
         return subscribe(channel, hear, deadline=deadline)
 
-    inbox._wire.subscribe = watched
+    inbox._transport.subscribe = watched
     waiter = flavour.start(locks.lock("door").acquire, timeout=30)
     until_it_listens(server, locks, eventually)
     cut_off_inboxes(server)

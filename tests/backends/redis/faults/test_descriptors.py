@@ -14,7 +14,7 @@ def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
     """The driver also reads files before it opens a socket."""
     locks = flavour.locks(server.url)
     locks.lock("door").acquire().release()
-    flavour.call(locks._client.backend._wire.close)
+    flavour.call(locks._client.backend._transport.close)
 
     with full_table(), pytest.raises(BackendUnavailable):
         locks.lock("door").acquire()

@@ -38,9 +38,9 @@ def call(request, flavour, talker):
     def call(verb: str, *arguments: object) -> object:
         word = b"SUBSCRIBE" if verb == "subscribe" else b"PING"
         url = talker(answer=well_until(word, GIBBERISH[request.param])).url
-        wire = flavour.locks(url)._client.backend._wire
+        transport = flavour.locks(url)._client.backend._transport
         deadline = flavour.clock.now() + 5
-        return flavour.call(getattr(wire, verb), *arguments, deadline=deadline)
+        return flavour.call(getattr(transport, verb), *arguments, deadline=deadline)
 
     return call
 
@@ -81,7 +81,7 @@ def test_it_is_an_error_of_ours_if_a_sentinel_says_it(refusal, talker, gibberish
 def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(flavour, talker, answer):
     """Well-formed, but not a map."""
     port = talker(answer=well_until(b"CLUSTER", answer)).port
-    wire = flavour.locks(f"redis+cluster://127.0.0.1:{port}")._client.backend._wire
+    transport = flavour.locks(f"redis+cluster://127.0.0.1:{port}")._client.backend._transport
 
     with pytest.raises(LockError, match="does not answer CLUSTER SLOTS as a node does"):
-        flavour.call(wire.coverage, deadline=flavour.clock.now() + 5)
+        flavour.call(transport.coverage, deadline=flavour.clock.now() + 5)

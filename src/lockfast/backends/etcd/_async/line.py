@@ -328,15 +328,15 @@ class AsyncEtcdLines:
         """Return a line with only the admitted claim; the other entries do not matter to it."""
         self.held_at[one.claim.id] = revision
         name = ours.claim[len(keys.prefix) :].decode()
-        standing = EtcdEntry(name, key_parts_of(name))
-        standing.claim = KeyValue(ours.claim, created=one.token)
-        standing.hold = KeyValue(ours.hold, modified=revision)
+        entry = EtcdEntry(name, key_parts_of(name))
+        entry.claim = KeyValue(ours.claim, created=one.token)
+        entry.hold = KeyValue(ours.hold, modified=revision)
         return EtcdLine(
-            [standing],
+            [entry],
             one.claim.capacity,
             keys=keys,
             revision=revision,
-            own=(name, standing.token),
+            own=(name, entry.token),
         )
 
     async def _line_with(
@@ -361,10 +361,10 @@ class AsyncEtcdLines:
 
     def _note_hold(self, one: SessionClaim, line: EtcdLine) -> None:
         if line.has_hold and line.number is not None:
-            standing = line.entries[line.number]
-            assert isinstance(standing, EtcdEntry)  # noqa: S101
-            if standing.hold is not None:
-                self.held_at[one.claim.id] = standing.hold.modified
+            entry = line.entries[line.number]
+            assert isinstance(entry, EtcdEntry)  # noqa: S101
+            if entry.hold is not None:
+                self.held_at[one.claim.id] = entry.hold.modified
 
     async def _refuse_capacity(
         self,

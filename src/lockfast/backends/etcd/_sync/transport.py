@@ -238,8 +238,8 @@ class EtcdTransport:
         A line contains everything about its entries, so reading from it takes no request.
         """
         if isinstance(line, EtcdLine):
-            standing = [line.at(key) for key, _ in asked]
-            seen = [None if one is None else one.seen() for one in standing]
+            entries = [line.at(key) for key, _ in asked]
+            seen = [None if one is None else one.seen() for one in entries]
             since = line.revision + 1
         else:
             seen, since = self._read_keys([key for key, _ in asked], deadline)

@@ -68,7 +68,7 @@ class AsyncMemcachedBackend(AsyncBackend):
         self._longest_ttl = 0.0
         self._namespace = checked_namespace(namespace)
         ours = listed_prefix(self._namespace)
-        self._wire = MemcachedTransport(address, ours=ours, clock=clock)
+        self._transport = MemcachedTransport(address, ours=ours, clock=clock)
         # Slow requests have a connection of their own, because a request for all keys, or for a
         # statistic, delays all requests behind it.
         self._slow_wire = MemcachedTransport(address, ours=ours, clock=clock)
@@ -88,7 +88,7 @@ class AsyncMemcachedBackend(AsyncBackend):
             mint=self._token_after,
             is_over=self._is_over,
         )
-        answer = await self._wire.run_steps(begin, deadline=deadline)
+        answer = await self._transport.run_steps(begin, deadline=deadline)
         if isinstance(answer, Grant) or not claim.queues:
             self._forget(claim)
             return answer
@@ -97,7 +97,7 @@ class AsyncMemcachedBackend(AsyncBackend):
             return self._pauses.with_retry(claim, answer, jitter=self._clock.jitter())
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        outcomes = await self._wire.run_all_steps(
+        outcomes = await self._transport.run_all_steps(
             [
                 partial(verbs.renew, key=self._key(one.claim.name), claim=one.claim)
                 for one in grants
@@ -122,7 +122,7 @@ class AsyncMemcachedBackend(AsyncBackend):
         if tombstone:
             with self._state:
                 self._tombstones.bury(claim, now=self._clock.now())
-        return await self._wire.run_steps(
+        return await self._transport.run_steps(
             partial(
                 verbs.end,
                 key=self._key(claim.name),
@@ -137,13 +137,13 @@ class AsyncMemcachedBackend(AsyncBackend):
         """Wait until the deadline, because this store sends no wakeups."""
         await self._wakeups.wait(claim.id, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._wakeups.ring(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._wakeups.wake(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """Return who holds the name; this store has no line."""
         begin = partial(verbs.inspect, key=self._key(name), name=name)
-        return await self._wire.run_steps(begin, deadline=deadline)
+        return await self._transport.run_steps(begin, deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """Yield the names in use; the deadline applies to each round trip, as there may be many."""
@@ -152,7 +152,7 @@ class AsyncMemcachedBackend(AsyncBackend):
         keys = _keys(listed, namespace=self._namespace)
         found: list[Inspection] = []
         for first in range(0, len(keys), RENEW_BATCH):
-            answers = await self._wire.run_all_steps(
+            answers = await self._transport.run_all_steps(
                 [partial(verbs.named, key=key) for key in keys[first : first + RENEW_BATCH]],
                 deadline=self._clock.now() + patience,
             )
@@ -171,7 +171,7 @@ class AsyncMemcachedBackend(AsyncBackend):
         if owner is not None:
             return ()
         begin = partial(verbs.break_, key=self._key(name), token=token)
-        return await self._wire.run_steps(begin, deadline=deadline)
+        return await self._transport.run_steps(begin, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         asked = [meta.STATS, meta.STATS_SETTINGS, meta.STATS_ITEMS]
@@ -189,11 +189,11 @@ class AsyncMemcachedBackend(AsyncBackend):
         del client, deadline
 
     async def aclose(self) -> None:
-        await runtime.run_all_steps(self._wire.close, self._slow_wire.close)
+        await runtime.run_all_steps(self._transport.close, self._slow_wire.close)
 
     def after_fork_in_child(self) -> None:
         """Start the child without any state of the parent."""
-        self._wire.after_fork_in_child()
+        self._transport.after_fork_in_child()
         self._slow_wire.after_fork_in_child()
         self._state = runtime.StateLock()
         self._tombstones, self._pauses = Tombstones(), PollPauses()

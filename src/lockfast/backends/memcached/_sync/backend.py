@@ -70,7 +70,7 @@ class MemcachedBackend(Backend):
         self._longest_ttl = 0.0
         self._namespace = checked_namespace(namespace)
         ours = listed_prefix(self._namespace)
-        self._wire = MemcachedTransport(address, ours=ours, clock=clock)
+        self._transport = MemcachedTransport(address, ours=ours, clock=clock)
         # Slow requests have a connection of their own, because a request for all keys, or for a
         # statistic, delays all requests behind it.
         self._slow_wire = MemcachedTransport(address, ours=ours, clock=clock)
@@ -90,7 +90,7 @@ class MemcachedBackend(Backend):
             mint=self._token_after,
             is_over=self._is_over,
         )
-        answer = self._wire.run_steps(begin, deadline=deadline)
+        answer = self._transport.run_steps(begin, deadline=deadline)
         if isinstance(answer, Grant) or not claim.queues:
             self._forget(claim)
             return answer
@@ -99,7 +99,7 @@ class MemcachedBackend(Backend):
             return self._pauses.with_retry(claim, answer, jitter=self._clock.jitter())
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        outcomes = self._wire.run_all_steps(
+        outcomes = self._transport.run_all_steps(
             [
                 partial(verbs.renew, key=self._key(one.claim.name), claim=one.claim)
                 for one in grants
@@ -120,7 +120,7 @@ class MemcachedBackend(Backend):
         if tombstone:
             with self._state:
                 self._tombstones.bury(claim, now=self._clock.now())
-        return self._wire.run_steps(
+        return self._transport.run_steps(
             partial(
                 verbs.end,
                 key=self._key(claim.name),
@@ -135,13 +135,13 @@ class MemcachedBackend(Backend):
         """Wait until the deadline, because this store sends no wakeups."""
         self._wakeups.wait(claim.id, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._wakeups.ring(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._wakeups.wake(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """Return who holds the name; this store has no line."""
         begin = partial(verbs.inspect, key=self._key(name), name=name)
-        return self._wire.run_steps(begin, deadline=deadline)
+        return self._transport.run_steps(begin, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """Yield the names in use; the deadline applies to each round trip, as there may be many."""
@@ -150,7 +150,7 @@ class MemcachedBackend(Backend):
         keys = _keys(listed, namespace=self._namespace)
         found: list[Inspection] = []
         for first in range(0, len(keys), RENEW_BATCH):
-            answers = self._wire.run_all_steps(
+            answers = self._transport.run_all_steps(
                 [partial(verbs.named, key=key) for key in keys[first : first + RENEW_BATCH]],
                 deadline=self._clock.now() + patience,
             )
@@ -169,7 +169,7 @@ class MemcachedBackend(Backend):
         if owner is not None:
             return ()
         begin = partial(verbs.break_, key=self._key(name), token=token)
-        return self._wire.run_steps(begin, deadline=deadline)
+        return self._transport.run_steps(begin, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         asked = [meta.STATS, meta.STATS_SETTINGS, meta.STATS_ITEMS]
@@ -187,11 +187,11 @@ class MemcachedBackend(Backend):
         del client, deadline
 
     def close(self) -> None:
-        runtime.run_all_steps(self._wire.close, self._slow_wire.close)
+        runtime.run_all_steps(self._transport.close, self._slow_wire.close)
 
     def after_fork_in_child(self) -> None:
         """Start the child without any state of the parent."""
-        self._wire.after_fork_in_child()
+        self._transport.after_fork_in_child()
         self._slow_wire.after_fork_in_child()
         self._state = runtime.StateLock()
         self._tombstones, self._pauses = Tombstones(), PollPauses()

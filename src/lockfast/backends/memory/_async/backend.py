@@ -53,7 +53,7 @@ class AsyncMemoryBackend(AsyncBackend):
         del deadline
         if claim.client not in self._clients:
             self._clients.add(claim.client)
-            self._store.listen(claim.client, self._wakeups.ring)
+            self._store.listen(claim.client, self._wakeups.wake)
         if claim.queues:
             # Expect wakeups before joining the line, so that one sent right after joining is not
             # lost.
@@ -83,8 +83,8 @@ class AsyncMemoryBackend(AsyncBackend):
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         await self._wakeups.wait(claim.id, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._wakeups.ring(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._wakeups.wake(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         del deadline

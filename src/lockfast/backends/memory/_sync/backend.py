@@ -55,7 +55,7 @@ class MemoryBackend(Backend):
         del deadline
         if claim.client not in self._clients:
             self._clients.add(claim.client)
-            self._store.listen(claim.client, self._wakeups.ring)
+            self._store.listen(claim.client, self._wakeups.wake)
         if claim.queues:
             # Expect wakeups before joining the line, so that one sent right after joining is not
             # lost.
@@ -85,8 +85,8 @@ class MemoryBackend(Backend):
     def wait(self, claim: Claim, *, deadline: float) -> None:
         self._wakeups.wait(claim.id, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._wakeups.ring(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._wakeups.wake(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         del deadline

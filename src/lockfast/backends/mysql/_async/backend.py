@@ -39,31 +39,33 @@ if TYPE_CHECKING:
 
 
 async def diagnosed(
-    wire: AsyncMysqlTransport, tables: MysqlTables, *, deadline: float
+    transport: AsyncMysqlTransport, tables: MysqlTables, *, deadline: float
 ) -> Sequence[Finding]:
     """Return findings about the server; nothing is created or changed for them."""
-    settings = await wire.ask(diagnostics.SETTINGS_QUERY, deadline=deadline)
-    session = await wire.ask(diagnostics.SESSION_QUERY, deadline=deadline)
+    settings = await transport.ask(diagnostics.SETTINGS_QUERY, deadline=deadline)
+    session = await transport.ask(diagnostics.SESSION_QUERY, deadline=deadline)
     before = time.time()
-    [[theirs]] = await wire.ask(diagnostics.TIME_QUERY, deadline=deadline)
+    [[theirs]] = await transport.ask(diagnostics.TIME_QUERY, deadline=deadline)
     server_ahead = clock_ahead(float(theirs), before=before, after=time.time())
     return (
         *diagnostics.findings(settings),
         *diagnostics.of_session({str(name): str(value) for name, value in session}),
         clock_finding(server_ahead),
-        await _permissions(wire, tables, deadline),
+        await _permissions(transport, tables, deadline),
     )
 
 
-async def _permissions(wire: AsyncMysqlTransport, tables: MysqlTables, deadline: float) -> Finding:
-    rows = await wire.ask(tables.look(), deadline=deadline)
+async def _permissions(
+    transport: AsyncMysqlTransport, tables: MysqlTables, deadline: float
+) -> Finding:
+    rows = await transport.ask(tables.look(), deadline=deadline)
     try:
         if not tables.are_there(rows):
             return diagnostics.not_there(tables)
         # Try the statements one by one, so that a refusal says which privilege is missing, and on
         # which table.
         for one in tables.trial():
-            await wire.ask(one, deadline=deadline)
+            await transport.ask(one, deadline=deadline)
     except ConfigurationError as error:
         return diagnostics.not_allowed(str(error), tables)
     return diagnostics.allowed(tables)
@@ -101,12 +103,12 @@ class AsyncMysqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncMysqlTranspo
         **options: object,
     ) -> None:
         address = address_of_url(url, where=location, options=options)
-        wire = AsyncMysqlTransport(address, clock=clock, most=checked_connections(connections))
-        self._set_up(wire, clock=clock, namespace=namespace, table=table)
+        transport = AsyncMysqlTransport(address, clock=clock, most=checked_connections(connections))
+        self._set_up(transport, clock=clock, namespace=namespace, table=table)
 
     def _set_up(
         self,
-        wire: AsyncMysqlTransport,
+        transport: AsyncMysqlTransport,
         *,
         clock: Clock,
         namespace: str = "lockfast",
@@ -121,10 +123,12 @@ class AsyncMysqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncMysqlTranspo
             Notifier(),
             MysqlReaper(tables),
         )
-        super().__init__(wire, store, location=wire.where, clock=clock, namespace=namespace)
+        super().__init__(
+            transport, store, location=transport.where, clock=clock, namespace=namespace
+        )
         self._where_kept = tables
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """Return the findings; nothing is created for them."""
         self._idle_reaper.begin()
-        return await diagnosed(self._wire, self._where_kept, deadline=deadline)
+        return await diagnosed(self._transport, self._where_kept, deadline=deadline)

@@ -77,14 +77,16 @@ class AsyncMysqlTransport(AsyncSqlTransport[MysqlConnection]):
     def _unconnected(self) -> MysqlConnection:
         return MysqlConnection(clock=self._clock, where=self.where)
 
-    async def _connect(self, link: MysqlConnection, deadline: float) -> None:
+    async def _connect(self, connection: MysqlConnection, deadline: float) -> None:
         try:
-            await link.connect(self._address, deadline=deadline)
+            await connection.connect(self._address, deadline=deadline)
             # Each request may borrow another connection; the server's clock is checked only once.
             greeting = (
-                SESSION_SETTINGS if link.is_borrowed and self._is_greeted else SERVER_FACTS_QUERY
+                SESSION_SETTINGS
+                if connection.is_borrowed and self._is_greeted
+                else SERVER_FACTS_QUERY
             )
-            answers = await link.exchange(greeting, deadline=deadline)
+            answers = await connection.exchange(greeting, deadline=deadline)
         except LockError:
             raise
         except TimeoutError as error:

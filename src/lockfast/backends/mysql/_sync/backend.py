@@ -40,30 +40,32 @@ if TYPE_CHECKING:
 # Reads a server's settings; `diagnostics` decides what they mean.
 
 
-def diagnosed(wire: MysqlTransport, tables: MysqlTables, *, deadline: float) -> Sequence[Finding]:
+def diagnosed(
+    transport: MysqlTransport, tables: MysqlTables, *, deadline: float
+) -> Sequence[Finding]:
     """Return findings about the server; nothing is created or changed for them."""
-    settings = wire.ask(diagnostics.SETTINGS_QUERY, deadline=deadline)
-    session = wire.ask(diagnostics.SESSION_QUERY, deadline=deadline)
+    settings = transport.ask(diagnostics.SETTINGS_QUERY, deadline=deadline)
+    session = transport.ask(diagnostics.SESSION_QUERY, deadline=deadline)
     before = time.time()
-    [[theirs]] = wire.ask(diagnostics.TIME_QUERY, deadline=deadline)
+    [[theirs]] = transport.ask(diagnostics.TIME_QUERY, deadline=deadline)
     server_ahead = clock_ahead(float(theirs), before=before, after=time.time())
     return (
         *diagnostics.findings(settings),
         *diagnostics.of_session({str(name): str(value) for name, value in session}),
         clock_finding(server_ahead),
-        _permissions(wire, tables, deadline),
+        _permissions(transport, tables, deadline),
     )
 
 
-def _permissions(wire: MysqlTransport, tables: MysqlTables, deadline: float) -> Finding:
-    rows = wire.ask(tables.look(), deadline=deadline)
+def _permissions(transport: MysqlTransport, tables: MysqlTables, deadline: float) -> Finding:
+    rows = transport.ask(tables.look(), deadline=deadline)
     try:
         if not tables.are_there(rows):
             return diagnostics.not_there(tables)
         # Try the statements one by one, so that a refusal says which privilege is missing, and on
         # which table.
         for one in tables.trial():
-            wire.ask(one, deadline=deadline)
+            transport.ask(one, deadline=deadline)
     except ConfigurationError as error:
         return diagnostics.not_allowed(str(error), tables)
     return diagnostics.allowed(tables)
@@ -101,12 +103,12 @@ class MysqlBackend(BorrowingBackend, SqlBackend[MysqlTransport]):
         **options: object,
     ) -> None:
         address = address_of_url(url, where=location, options=options)
-        wire = MysqlTransport(address, clock=clock, most=checked_connections(connections))
-        self._set_up(wire, clock=clock, namespace=namespace, table=table)
+        transport = MysqlTransport(address, clock=clock, most=checked_connections(connections))
+        self._set_up(transport, clock=clock, namespace=namespace, table=table)
 
     def _set_up(
         self,
-        wire: MysqlTransport,
+        transport: MysqlTransport,
         *,
         clock: Clock,
         namespace: str = "lockfast",
@@ -121,10 +123,12 @@ class MysqlBackend(BorrowingBackend, SqlBackend[MysqlTransport]):
             Notifier(),
             MysqlReaper(tables),
         )
-        super().__init__(wire, store, location=wire.where, clock=clock, namespace=namespace)
+        super().__init__(
+            transport, store, location=transport.where, clock=clock, namespace=namespace
+        )
         self._where_kept = tables
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """Return the findings; nothing is created for them."""
         self._idle_reaper.begin()
-        return diagnosed(self._wire, self._where_kept, deadline=deadline)
+        return diagnosed(self._transport, self._where_kept, deadline=deadline)

@@ -78,14 +78,16 @@ class MysqlTransport(SqlTransport[MysqlConnection]):
     def _unconnected(self) -> MysqlConnection:
         return MysqlConnection(clock=self._clock, where=self.where)
 
-    def _connect(self, link: MysqlConnection, deadline: float) -> None:
+    def _connect(self, connection: MysqlConnection, deadline: float) -> None:
         try:
-            link.connect(self._address, deadline=deadline)
+            connection.connect(self._address, deadline=deadline)
             # Each request may borrow another connection; the server's clock is checked only once.
             greeting = (
-                SESSION_SETTINGS if link.is_borrowed and self._is_greeted else SERVER_FACTS_QUERY
+                SESSION_SETTINGS
+                if connection.is_borrowed and self._is_greeted
+                else SERVER_FACTS_QUERY
             )
-            answers = link.exchange(greeting, deadline=deadline)
+            answers = connection.exchange(greeting, deadline=deadline)
         except LockError:
             raise
         except TimeoutError as error:

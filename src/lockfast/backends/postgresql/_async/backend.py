@@ -53,13 +53,17 @@ if TYPE_CHECKING:
 
 
 async def diagnosed(
-    wire: AsyncPostgresqlTransport, tables: PostgresqlTables, *, push: bool | None, deadline: float
+    transport: AsyncPostgresqlTransport,
+    tables: PostgresqlTables,
+    *,
+    push: bool | None,
+    deadline: float,
 ) -> list[Finding]:
     """Return findings about the server; `push` is whether notifications reach this client.
 
     If `push` is None and there is a pooler in between, this is tested.
     """
-    settings, standbys, connections, oldest = await wire.send_all(
+    settings, standbys, connections, oldest = await transport.send_all(
         [
             Query(diagnostics.SETTINGS_QUERY),
             Query(diagnostics.STANDBYS_QUERY),
@@ -68,18 +72,18 @@ async def diagnosed(
         ],
         deadline=deadline,
     )
-    greeting = wire.greeting
+    greeting = transport.greeting
     if greeting is None:  # pragma: no cover - a reply came, so there was a handshake
-        raise BackendUnavailable(f"{wire.where}: it was not greeted")
-    ahead = await _clock_ahead(wire, deadline)
-    rights = await _rights(wire, tables, deadline)
+        raise BackendUnavailable(f"{transport.where}: it was not greeted")
+    ahead = await _clock_ahead(transport, deadline)
+    rights = await _rights(transport, tables, deadline)
     # Test this last, because the wait for a notification that never comes may use up the time for
     # queries.
     if push is None and greeting.is_pooled:
-        push = await _are_notifications_received(wire, deadline)
+        push = await _are_notifications_received(transport, deadline)
     return findings(
         ServerFacts(
-            where=wire.where,
+            where=transport.where,
             version=greeting.version,
             settings=dict(settings),
             is_pooled=greeting.is_pooled,
@@ -90,18 +94,18 @@ async def diagnosed(
             rights=rights,
             snapshot=Snapshot(*oldest[0]) if oldest else None,
             connections=connections[0][0],
-            room=wire.room,
+            room=transport.room,
         )
     )
 
 
-async def _are_notifications_received(wire: AsyncPostgresqlTransport, deadline: float) -> bool:
+async def _are_notifications_received(transport: AsyncPostgresqlTransport, deadline: float) -> bool:
     """Return whether notifications reach us, tested on a channel that nobody else uses.
 
     A pooler keeps the LISTEN for good, so the channel must be one that is never notified again.
     """
     try:
-        subscription = await wire.subscribe(
+        subscription = await transport.subscribe(
             f"lockfast_doctor_{os.urandom(8).hex()}", lambda _: None, deadline=deadline
         )
     except NotificationsUnavailable:
@@ -110,16 +114,16 @@ async def _are_notifications_received(wire: AsyncPostgresqlTransport, deadline: 
     return True
 
 
-async def _clock_ahead(wire: AsyncPostgresqlTransport, deadline: float) -> float:
+async def _clock_ahead(transport: AsyncPostgresqlTransport, deadline: float) -> float:
     before = time.time()
-    [[theirs]] = await wire.ask(Query(diagnostics.TIME_QUERY), deadline=deadline)
+    [[theirs]] = await transport.ask(Query(diagnostics.TIME_QUERY), deadline=deadline)
     return measured_clock_ahead(float(theirs), before=before, after=time.time())
 
 
 async def _rights(
-    wire: AsyncPostgresqlTransport, tables: PostgresqlTables, deadline: float
+    transport: AsyncPostgresqlTransport, tables: PostgresqlTables, deadline: float
 ) -> Rights:
-    [[row], *found] = await wire.send_all(
+    [[row], *found] = await transport.send_all(
         [
             Query(diagnostics.RIGHTS_QUERY, (tables.schema,)),
             *(Query(diagnostics.TABLE_RIGHTS_QUERY, (tables.schema, one)) for one in tables.names),
@@ -129,7 +133,7 @@ async def _rights(
     user, is_there, may_use, may_make = row
     mismatch = None
     if may_use:
-        [rows] = await wire.send_all([tables.look()], deadline=deadline)
+        [rows] = await transport.send_all([tables.look()], deadline=deadline)
         try:
             tables.are_there(rows)
         except ConfigurationError as error:
@@ -187,12 +191,14 @@ class AsyncPostgresqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncPostgre
         **options: Any,  # noqa: ANN401 - what libpq takes
     ) -> None:
         address = address_of_url(url, where=location, options=options)
-        wire = AsyncPostgresqlTransport(address, clock=clock, most=checked_connections(connections))
-        self._set_up(wire, clock=clock, namespace=namespace, schema=schema, table=table)
+        transport = AsyncPostgresqlTransport(
+            address, clock=clock, most=checked_connections(connections)
+        )
+        self._set_up(transport, clock=clock, namespace=namespace, schema=schema, table=table)
 
     def _set_up(
         self,
-        wire: AsyncPostgresqlTransport,
+        transport: AsyncPostgresqlTransport,
         *,
         clock: Clock,
         namespace: str = "lockfast",
@@ -208,15 +214,15 @@ class AsyncPostgresqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncPostgre
             PostgresqlNotifier(tables, namespace=namespace),
             PostgresqlReaper(tables),
         )
-        notification_source: AsyncPostgresqlTransport | None = wire
-        if wire.room == 1:
+        notification_source: AsyncPostgresqlTransport | None = transport
+        if transport.room == 1:
             notification_source = None
             self.capabilities = replace(type(self).capabilities, push_wakeup=False)
-            _log.warning("%s: %s", wire.where, ONE_CONNECTION)
+            _log.warning("%s: %s", transport.where, ONE_CONNECTION)
         super().__init__(
-            wire,
+            transport,
             store,
-            location=wire.where,
+            location=transport.where,
             clock=clock,
             namespace=namespace,
             notification_source=notification_source,
@@ -227,7 +233,7 @@ class AsyncPostgresqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncPostgre
         """Check the server without creating the tables."""
         self._idle_reaper.begin()
         push = self._inbox.push
-        return await diagnosed(self._wire, self._where_kept, push=push, deadline=deadline)
+        return await diagnosed(self._transport, self._where_kept, push=push, deadline=deadline)
 
 
 _log = logging.getLogger("lockfast")

@@ -50,12 +50,12 @@ class AsyncPostgresqlBorrowedConnection(AsyncBorrowedConnection, PostgresqlConne
         return True
 
     def _restore_queries(self) -> Sequence[Query]:
-        status = self.connection.transaction_status
+        status = self.libpq.transaction_status
         is_open = status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
         return [Query("ROLLBACK"), *self.restore_queries] if is_open else self.restore_queries
 
     def _let_go(self) -> None:
-        connection = self.connection
+        connection = self.libpq
         super()._let_go()
         pass_on_notifications(connection)
 
@@ -96,44 +96,44 @@ class AsyncPostgresqlTransport(AsyncSqlTransport[PostgresqlConnection]):
     def _unconnected(self) -> PostgresqlConnection:
         return PostgresqlConnection(clock=self._clock, where=self.where)
 
-    async def _connect(self, link: PostgresqlConnection, deadline: float) -> None:
+    async def _connect(self, connection: PostgresqlConnection, deadline: float) -> None:
         if deadline <= self._clock.now():
             raise no_time(where=self.where)
         try:
-            await link.connect(self._address, deadline=deadline)
-            if link.is_borrowed and self.greeting is not None:
+            await connection.connect(self._address, deadline=deadline)
+            if connection.is_borrowed and self.greeting is not None:
                 return  # one handshake is enough where nothing is prepared
             # Until the connection is known to be ours alone, nothing we set may outlive the
             # transaction. The transaction stays open until the next round trip; a pooler in
             # statement mode refuses that.
             shared = self._shared_framing
             asked = [*shared.begin, Query(SERVER_FACTS_QUERY)]
-            [*_, [row]] = await link.exchange(asked, deadline=deadline)
-            greeting = ServerGreeting(link.connection.backend_pid, *row)
-            is_ours = not (greeting.is_pooled or link.is_borrowed)
+            [*_, [row]] = await connection.exchange(asked, deadline=deadline)
+            greeting = ServerGreeting(connection.libpq.backend_pid, *row)
+            is_ours = not (greeting.is_pooled or connection.is_borrowed)
             pinned = [pinning(greeting.version)] if is_ours else []
-            await link.exchange([*shared.commit, *pinned], deadline=deadline)
+            await connection.exchange([*shared.commit, *pinned], deadline=deadline)
             self.greeting = greeting
             self._shared_framing = framing_where_shared(greeting.version)
             if is_ours:
-                link.prepared = set()
+                connection.prepared = set()
         except DRIVERS_ERRORS as error:
             raise errors.unreachable(error, where=self.where) from error
 
-    def _framing_of(self, link: PostgresqlConnection) -> Framing:
+    def _framing_of(self, connection: PostgresqlConnection) -> Framing:
         # A connection on which nothing may be prepared is not ours alone.
-        return self._shared_framing if link.prepared is None else FRAMING
+        return self._shared_framing if connection.prepared is None else FRAMING
 
-    def _may_repeat(self, error: Exception, link: PostgresqlConnection) -> bool:
-        if errors.code_of(error) in errors.PREPARED_MISMATCH and link.prepared is not None:
-            link.prepared = None  # there is a pooler that the handshake did not detect
+    def _may_repeat(self, error: Exception, connection: PostgresqlConnection) -> bool:
+        if errors.code_of(error) in errors.PREPARED_MISMATCH and connection.prepared is not None:
+            connection.prepared = None  # there is a pooler that the handshake did not detect
             return True
         if errors.code_of(error) == errors.READ_ONLY:
             # This connection stays read-only even if the server accepts writes again, or if another
             # server is the primary by now.
-            link.close()
+            connection.close()
             return True
-        return super()._may_repeat(error, link)
+        return super()._may_repeat(error, connection)
 
     def _pause(self, error: Exception, attempt: int) -> float:
         longer = 50 if errors.code_of(error) == errors.READ_ONLY else 1
@@ -154,24 +154,24 @@ class AsyncPostgresqlTransport(AsyncSqlTransport[PostgresqlConnection]):
         Raises NotificationsUnavailable where notifications do not come through, as behind a pooler
         that hands the server's connection to other clients between transactions.
         """
-        link = self._unconnected()
+        connection = self._unconnected()
         try:
-            await self._connect(link, deadline)
-            subscription = PostgresqlSubscription(link, channel, hear, clock=self._clock)
+            await self._connect(connection, deadline)
+            subscription = PostgresqlSubscription(connection, channel, hear, clock=self._clock)
             begun(subscription)
             await subscription.begin(deadline=deadline)
             proof = Query("SELECT pg_notify($1, $2)", (channel, subscription.proof))
             await self.ask(proof, deadline=deadline)
             await subscription.prove(deadline=deadline)
         except DRIVERS_ERRORS as error:
-            link.close()
+            connection.close()
             raise errors.unreachable(error, where=self.where) from error
         except NotificationsUnavailable as error:
-            link.close()
+            connection.close()
             error.is_for_good = self.greeting is not None and self.greeting.is_pooled
             raise
         except BaseException:
-            link.close()
+            connection.close()
             raise
         return subscription
 

@@ -55,13 +55,17 @@ if TYPE_CHECKING:
 
 
 def diagnosed(
-    wire: PostgresqlTransport, tables: PostgresqlTables, *, push: bool | None, deadline: float
+    transport: PostgresqlTransport,
+    tables: PostgresqlTables,
+    *,
+    push: bool | None,
+    deadline: float,
 ) -> list[Finding]:
     """Return findings about the server; `push` is whether notifications reach this client.
 
     If `push` is None and there is a pooler in between, this is tested.
     """
-    settings, standbys, connections, oldest = wire.send_all(
+    settings, standbys, connections, oldest = transport.send_all(
         [
             Query(diagnostics.SETTINGS_QUERY),
             Query(diagnostics.STANDBYS_QUERY),
@@ -70,18 +74,18 @@ def diagnosed(
         ],
         deadline=deadline,
     )
-    greeting = wire.greeting
+    greeting = transport.greeting
     if greeting is None:  # pragma: no cover - a reply came, so there was a handshake
-        raise BackendUnavailable(f"{wire.where}: it was not greeted")
-    ahead = _clock_ahead(wire, deadline)
-    rights = _rights(wire, tables, deadline)
+        raise BackendUnavailable(f"{transport.where}: it was not greeted")
+    ahead = _clock_ahead(transport, deadline)
+    rights = _rights(transport, tables, deadline)
     # Test this last, because the wait for a notification that never comes may use up the time for
     # queries.
     if push is None and greeting.is_pooled:
-        push = _are_notifications_received(wire, deadline)
+        push = _are_notifications_received(transport, deadline)
     return findings(
         ServerFacts(
-            where=wire.where,
+            where=transport.where,
             version=greeting.version,
             settings=dict(settings),
             is_pooled=greeting.is_pooled,
@@ -92,18 +96,18 @@ def diagnosed(
             rights=rights,
             snapshot=Snapshot(*oldest[0]) if oldest else None,
             connections=connections[0][0],
-            room=wire.room,
+            room=transport.room,
         )
     )
 
 
-def _are_notifications_received(wire: PostgresqlTransport, deadline: float) -> bool:
+def _are_notifications_received(transport: PostgresqlTransport, deadline: float) -> bool:
     """Return whether notifications reach us, tested on a channel that nobody else uses.
 
     A pooler keeps the LISTEN for good, so the channel must be one that is never notified again.
     """
     try:
-        subscription = wire.subscribe(
+        subscription = transport.subscribe(
             f"lockfast_doctor_{os.urandom(8).hex()}", lambda _: None, deadline=deadline
         )
     except NotificationsUnavailable:
@@ -112,14 +116,14 @@ def _are_notifications_received(wire: PostgresqlTransport, deadline: float) -> b
     return True
 
 
-def _clock_ahead(wire: PostgresqlTransport, deadline: float) -> float:
+def _clock_ahead(transport: PostgresqlTransport, deadline: float) -> float:
     before = time.time()
-    [[theirs]] = wire.ask(Query(diagnostics.TIME_QUERY), deadline=deadline)
+    [[theirs]] = transport.ask(Query(diagnostics.TIME_QUERY), deadline=deadline)
     return measured_clock_ahead(float(theirs), before=before, after=time.time())
 
 
-def _rights(wire: PostgresqlTransport, tables: PostgresqlTables, deadline: float) -> Rights:
-    [[row], *found] = wire.send_all(
+def _rights(transport: PostgresqlTransport, tables: PostgresqlTables, deadline: float) -> Rights:
+    [[row], *found] = transport.send_all(
         [
             Query(diagnostics.RIGHTS_QUERY, (tables.schema,)),
             *(Query(diagnostics.TABLE_RIGHTS_QUERY, (tables.schema, one)) for one in tables.names),
@@ -129,7 +133,7 @@ def _rights(wire: PostgresqlTransport, tables: PostgresqlTables, deadline: float
     user, is_there, may_use, may_make = row
     mismatch = None
     if may_use:
-        [rows] = wire.send_all([tables.look()], deadline=deadline)
+        [rows] = transport.send_all([tables.look()], deadline=deadline)
         try:
             tables.are_there(rows)
         except ConfigurationError as error:
@@ -187,12 +191,12 @@ class PostgresqlBackend(BorrowingBackend, SqlBackend[PostgresqlTransport]):
         **options: Any,  # noqa: ANN401 - what libpq takes
     ) -> None:
         address = address_of_url(url, where=location, options=options)
-        wire = PostgresqlTransport(address, clock=clock, most=checked_connections(connections))
-        self._set_up(wire, clock=clock, namespace=namespace, schema=schema, table=table)
+        transport = PostgresqlTransport(address, clock=clock, most=checked_connections(connections))
+        self._set_up(transport, clock=clock, namespace=namespace, schema=schema, table=table)
 
     def _set_up(
         self,
-        wire: PostgresqlTransport,
+        transport: PostgresqlTransport,
         *,
         clock: Clock,
         namespace: str = "lockfast",
@@ -208,15 +212,15 @@ class PostgresqlBackend(BorrowingBackend, SqlBackend[PostgresqlTransport]):
             PostgresqlNotifier(tables, namespace=namespace),
             PostgresqlReaper(tables),
         )
-        notification_source: PostgresqlTransport | None = wire
-        if wire.room == 1:
+        notification_source: PostgresqlTransport | None = transport
+        if transport.room == 1:
             notification_source = None
             self.capabilities = replace(type(self).capabilities, push_wakeup=False)
-            _log.warning("%s: %s", wire.where, ONE_CONNECTION)
+            _log.warning("%s: %s", transport.where, ONE_CONNECTION)
         super().__init__(
-            wire,
+            transport,
             store,
-            location=wire.where,
+            location=transport.where,
             clock=clock,
             namespace=namespace,
             notification_source=notification_source,
@@ -227,7 +231,7 @@ class PostgresqlBackend(BorrowingBackend, SqlBackend[PostgresqlTransport]):
         """Check the server without creating the tables."""
         self._idle_reaper.begin()
         push = self._inbox.push
-        return diagnosed(self._wire, self._where_kept, push=push, deadline=deadline)
+        return diagnosed(self._transport, self._where_kept, push=push, deadline=deadline)
 
 
 _log = logging.getLogger("lockfast")

@@ -134,15 +134,15 @@ class AsyncRedisBackend(AsyncBackend):
     ) -> None:
         self._durability = checked_durability(durability)
         requests.read_scripts()
-        self._wire = wire = connect()
+        self._transport = transport = connect()
         # A request that waits for a confirmation blocks everything behind it on its connection.
-        self._slow_wire = wire if self._durability is None else connect()
-        self.location = wire.where
-        if not wire.is_sharded:
+        self._slow_wire = transport if self._durability is None else connect()
+        self.location = transport.where
+        if not transport.is_sharded:
             self.renewals_at_once = RENEW_BATCH
         self._clock = clock
         self._keys = requests.RedisKeys(checked_namespace(namespace))
-        self._inbox = AsyncRedisInbox(wire, self._keys, clock)
+        self._inbox = AsyncRedisInbox(transport, self._keys, clock)
         fork.reset_in_child(self)
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -154,7 +154,7 @@ class AsyncRedisBackend(AsyncBackend):
         inbox = self._inbox.name if claim.queues else ""
         request = requests.acquire(self._keys.of(claim.name), claim, inbox)
         if self._durability is None:
-            reply = await self._wire.ask(request, deadline=deadline)
+            reply = await self._transport.ask(request, deadline=deadline)
             if reply.__class__ is ErrorReply:
                 reply = await self._repeated("acquire", request, reply, deadline=deadline)
         else:
@@ -168,7 +168,7 @@ class AsyncRedisBackend(AsyncBackend):
             if waiting is not None:
                 self._inbox.forget(claim.id)
             return Grant(claim, reply, claim.ttl)
-        refused = read(redis_replies.refused, reply, wire=self._wire)
+        refused = read(redis_replies.refused, reply, transport=self._transport)
         if isinstance(refused, int):
             raise capacity_conflict(claim, in_use=refused)
         in_line = refused
@@ -182,7 +182,7 @@ class AsyncRedisBackend(AsyncBackend):
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
         """Return None on a cluster, where names are on several nodes, or if a durability is set."""
-        if self._wire.is_sharded or self._durability is not None:
+        if self._transport.is_sharded or self._durability is not None:
             return None
         keys = [self._keys.of(claim.name) for claim in claims]
         request = requests.acquire_all(keys, claims)
@@ -194,16 +194,16 @@ class AsyncRedisBackend(AsyncBackend):
             pairs = zip(claims, tokens, strict=True)
             return [Grant(claim, int(token), claim.ttl) for claim, token in pairs]
 
-        return read(grants, tokens, wire=self._wire)
+        return read(grants, tokens, transport=self._transport)
 
     def server_of(self, name: str) -> str:
-        if not self._wire.is_sharded:
+        if not self._transport.is_sharded:
             return ""
-        [server] = self._wire.parts([requests.inspect(self._keys.of(name), requests.Cursor())])
+        [server] = self._transport.parts([requests.inspect(self._keys.of(name), requests.Cursor())])
         return server
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        if self._wire.is_sharded:
+        if self._transport.is_sharded:
             # The caller trusts no reply that arrives at the deadline. So a node that does not reply
             # is given up half-way, while the replies of the others still count.
             deadline = (self._clock.now() + deadline) / 2
@@ -214,11 +214,13 @@ class AsyncRedisBackend(AsyncBackend):
         if self._durability is not None:
             pairs = await self._call_durably("renew", asked, deadline=deadline)
             return [
-                _durable_renewal(read(redis_replies.renewal, reply, wire=self._slow_wire), unproven)
+                _durable_renewal(
+                    read(redis_replies.renewal, reply, transport=self._slow_wire), unproven
+                )
                 for reply, unproven in pairs
             ]
         replies = await self._call_all("renew", asked, deadline=deadline)
-        return [read(redis_replies.renewal, reply, wire=self._wire) for reply in replies]
+        return [read(redis_replies.renewal, reply, transport=self._transport) for reply in replies]
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         request = requests.hand_over(self._keys.of(grant.claim.name), grant.claim)
@@ -228,24 +230,24 @@ class AsyncRedisBackend(AsyncBackend):
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         claim = grant.claim
         request = requests.release(self._keys.of(claim.name), claim, tombstone=tombstone)
-        reply = await self._wire.ask(request, deadline=deadline)
+        reply = await self._transport.ask(request, deadline=deadline)
         if reply.__class__ is ErrorReply:
             reply = await self._repeated("release", request, reply, deadline=deadline)
         if reply.__class__ is int:
             return reply != 0
-        return read(redis_replies.truth, reply, wire=self._wire)
+        return read(redis_replies.truth, reply, transport=self._transport)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         self._inbox.forget(claim.id)
         request = requests.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
         reply = await self._call("withdraw", request, deadline=deadline)
-        read(redis_replies.truth, reply, wire=self._wire)
+        read(redis_replies.truth, reply, transport=self._transport)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         await self._inbox.wait(claim, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._inbox.rouse(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._inbox.wake(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """The deadline applies to each request, as the line may be long."""
@@ -255,7 +257,7 @@ class AsyncRedisBackend(AsyncBackend):
         while cursor is not None:
             request = requests.inspect(self._keys.of(name), cursor)
             reply = await self._call("inspect", request, deadline=self._clock.now() + patience)
-            pages.append(read(redis_replies.page, reply, wire=self._wire))
+            pages.append(read(redis_replies.page, reply, transport=self._transport))
             cursor = pages[-1].following
         return redis_replies.inspection(name, pages)
 
@@ -267,12 +269,15 @@ class AsyncRedisBackend(AsyncBackend):
         for one in replies:
             if isinstance(one, LockError):
                 raise one
-        return [read(redis_replies.crowd, self._accepted(one), wire=self._wire) for one in replies]
+        return [
+            read(redis_replies.crowd, self._accepted(one), transport=self._transport)
+            for one in replies
+        ]
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """The deadline applies to each request, as there may be many."""
         patience = deadline - self._clock.now()
-        survey = AsyncSurvey(self._wire, clock=self._clock, patience=patience)
+        survey = AsyncSurvey(self._transport, clock=self._clock, patience=patience)
         doors = await survey.doors(self._keys.doors(prefix))
         for name in sorted((self._keys.name_of(door) for door in doors), key=str.encode):
             door = self._keys.door(name)
@@ -299,27 +304,29 @@ class AsyncRedisBackend(AsyncBackend):
             request = requests.break_(keys, skipped, token=token, owner=owner)
             until = self._clock.now() + patience
             reply = await self._call("break", request, deadline=until)
-            some, skipped = read(redis_replies.broken, reply, wire=self._wire)
+            some, skipped = read(redis_replies.broken, reply, transport=self._transport)
             broken += some
         return broken
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         patience = deadline - self._clock.now()
         question = ServerQuestion(self._keys.namespace, self._durability, patience, self._clock)
-        return await diagnosed(self._wire, question)
+        return await diagnosed(self._transport, question)
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """Do nothing, because here every hold ends with its ttl in any case."""
         del client, deadline
 
     async def aclose(self) -> None:
-        wires = {self._wire, self._slow_wire}
-        await runtime.run_all_steps(self._inbox.stop, *(wire.close for wire in wires))
+        transports = {self._transport, self._slow_wire}
+        await runtime.run_all_steps(
+            self._inbox.stop, *(transport.close for transport in transports)
+        )
 
     def after_fork_in_child(self) -> None:
         """Start afresh in the child, with nothing of the parent's state."""
-        for wire in {self._wire, self._slow_wire}:
-            wire.after_fork_in_child()
+        for transport in {self._transport, self._slow_wire}:
+            transport.after_fork_in_child()
         self._inbox.after_fork_in_child()
 
     def _pushed(self, waiting: WaitingClaim) -> Grant | None:
@@ -346,7 +353,7 @@ class AsyncRedisBackend(AsyncBackend):
 
     async def _call(self, verb: str, request: bytes, *, deadline: float) -> Reply:
         """Return the script's reply, after loading the script if the server does not have it."""
-        reply = await self._wire.ask(request, deadline=deadline)
+        reply = await self._transport.ask(request, deadline=deadline)
         return await self._repeated(verb, request, reply, deadline=deadline)
 
     async def _repeated(self, verb: str, request: bytes, reply: Reply, *, deadline: float) -> Reply:
@@ -356,12 +363,12 @@ class AsyncRedisBackend(AsyncBackend):
             if reply.code != "NOSCRIPT":
                 raise errors.refused(reply, where=self.location)
             await self._ask(requests.load(verb), deadline=deadline)
-            reply = await self._wire.ask(request, deadline=deadline)
+            reply = await self._transport.ask(request, deadline=deadline)
         return reply
 
     async def _call_all(self, verb: str, asked: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the script's reply to each request; an error in place of a missing reply."""
-        replies = await self._wire.send_all(asked, deadline=deadline)
+        replies = await self._transport.send_all(asked, deadline=deadline)
         unknown = [
             i
             for i, reply in enumerate(replies)
@@ -369,7 +376,7 @@ class AsyncRedisBackend(AsyncBackend):
         ]
         if unknown:
             await self._ask(requests.load(verb), deadline=deadline)
-            again = await self._wire.send_all([asked[i] for i in unknown], deadline=deadline)
+            again = await self._transport.send_all([asked[i] for i in unknown], deadline=deadline)
             for i, reply in zip(unknown, again, strict=True):
                 replies[i] = reply
         return replies
@@ -392,7 +399,7 @@ class AsyncRedisBackend(AsyncBackend):
         ]
 
     async def _ask(self, request: bytes, *, deadline: float) -> Reply:
-        return self._accepted(await self._wire.ask(request, deadline=deadline))
+        return self._accepted(await self._transport.ask(request, deadline=deadline))
 
     def _accepted(self, reply: Reply) -> Reply:
         if isinstance(reply, ErrorReply):

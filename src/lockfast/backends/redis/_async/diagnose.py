@@ -52,17 +52,17 @@ class ServerQuestion:
         return self.clock.now() + self.patience
 
 
-async def diagnosed(wire: AnyTransport, question: ServerQuestion) -> list[Finding]:
+async def diagnosed(transport: AnyTransport, question: ServerQuestion) -> list[Finding]:
     """Return the findings about one server, a master with its Sentinels, or a cluster."""
-    if isinstance(wire, AsyncClusterTransport):
-        coverage = await wire.coverage(deadline=question.deadline())
-        nodes = {one: wire.node(one) for one in coverage.slots.masters}
+    if isinstance(transport, AsyncClusterTransport):
+        coverage = await transport.coverage(deadline=question.deadline())
+        nodes = {one: transport.node(one) for one in coverage.slots.masters}
         of_nodes = {str(one): await _of_node(node, question) for one, node in nodes.items()}
         return [*merged(of_nodes), *slot_findings(coverage)]
-    found = findings(await facts_of(wire, question))
-    if isinstance(wire, AsyncSentinelTransport):
-        views = await wire.views(deadline=question.deadline())
-        found += sentinel_findings(views, wire.service, where=wire.where)
+    found = findings(await facts_of(transport, question))
+    if isinstance(transport, AsyncSentinelTransport):
+        views = await transport.views(deadline=question.deadline())
+        found += sentinel_findings(views, transport.service, where=transport.where)
     return found
 
 

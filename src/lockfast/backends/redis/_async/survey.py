@@ -27,8 +27,8 @@ class AsyncSurvey:
     one per name. Slots that no node serves are skipped.
     """
 
-    def __init__(self, wire: AnyTransport, *, clock: Clock, patience: float) -> None:
-        self._wire = wire
+    def __init__(self, transport: AnyTransport, *, clock: Clock, patience: float) -> None:
+        self._transport = transport
         self._clock = clock
         self._patience = patience
         self._coverage: Coverage | None = None
@@ -63,22 +63,24 @@ class AsyncSurvey:
     def end(self) -> None:
         """Raise if any part is missing, so that a partial list does not pass for a complete one."""
         if self._coverage is not None:
-            incomplete = self._coverage.incomplete(self._away, where=self._wire.where)
+            incomplete = self._coverage.incomplete(self._away, where=self._transport.where)
             if incomplete is not None:
                 raise incomplete
         for error in self._away.values():
             raise error
 
     async def _masters(self) -> dict[Endpoint | None, RedisTransport]:
-        wire = self._wire
-        if not isinstance(wire, AsyncClusterTransport):
-            return {None: wire}
-        self._coverage = found = await wire.coverage(deadline=self.deadline())
+        transport = self._transport
+        if not isinstance(transport, AsyncClusterTransport):
+            return {None: transport}
+        self._coverage = found = await transport.coverage(deadline=self.deadline())
         for node, error in found.silent.items():
             if not isinstance(error, OUTAGES):
                 raise error
             self._away[node] = error
-        return {node: wire.node(node) for node in found.slots.masters if node not in found.silent}
+        return {
+            node: transport.node(node) for node in found.slots.masters if node not in found.silent
+        }
 
     async def _scan(self, master: RedisTransport, pattern: bytes, doors: set[bytes]) -> None:
         cursor = b"0"
@@ -86,8 +88,8 @@ class AsyncSurvey:
             request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
             reply = await master.ask(request, deadline=self.deadline())
             if isinstance(reply, ErrorReply):
-                raise errors.refused(reply, where=self._wire.where)
-            cursor, found = read(replies.scanned, reply, wire=master)
+                raise errors.refused(reply, where=self._transport.where)
+            cursor, found = read(replies.scanned, reply, transport=master)
             doors.update(found)
             if cursor == b"0":
                 return

@@ -43,10 +43,14 @@ class AsyncHeartbeats:
     """Sends the heartbeats that are due, and handles the replies."""
 
     def __init__(
-        self, inbox: AsyncRedisInbox, wire: AnyTransport, keys: requests.RedisKeys, clock: Clock
+        self,
+        inbox: AsyncRedisInbox,
+        transport: AnyTransport,
+        keys: requests.RedisKeys,
+        clock: Clock,
     ) -> None:
         self._inbox = inbox
-        self._wire = wire
+        self._transport = transport
         self._keys = keys
         self._clock = clock
         self._tasks: dict[str, runtime.Task] = {}
@@ -56,13 +60,13 @@ class AsyncHeartbeats:
         """Send heartbeats for some of the names that are due; the next call sends the others."""
         with self._inbox.state:
             lines = self._inbox.lines.take_due(now, most=NAMES_PER_HEARTBEAT * HEARTBEATS_AT_ONCE)
-        if not self._wire.is_sharded:
+        if not self._transport.is_sharded:
             await self._send_heartbeats(lines, size=NAMES_PER_HEARTBEAT)
             return
         # One request cannot cover names on several servers. Each server gets its own task, so that
         # a slow one does not delay the others.
         asked = [self._request([line]) for line in lines]
-        for server, numbers in self._wire.parts(asked).items():
+        for server, numbers in self._transport.parts(asked).items():
             with self._inbox.state:
                 self._queued.setdefault(server, []).extend(lines[i] for i in numbers)
                 task = self._tasks.get(server)
@@ -106,7 +110,7 @@ class AsyncHeartbeats:
         asked = [self._request(group) for group in groups]
         try:
             deadline = self._clock.now() + HEARTBEAT_TIMEOUT_SECONDS
-            replies = await self._wire.send_all(asked, deadline=deadline)
+            replies = await self._transport.send_all(asked, deadline=deadline)
         except LockError as error:
             replies = [error] * len(asked)
         is_loaded = False
@@ -116,7 +120,7 @@ class AsyncHeartbeats:
                 beats = read(
                     partial(redis_replies.heartbeat_replies, number=len(group)),
                     reply,
-                    wire=self._wire,
+                    transport=self._transport,
                 )
                 for line, beat in zip(group, beats, strict=True):
                     lost += self._learn(line, beat)
@@ -128,12 +132,12 @@ class AsyncHeartbeats:
                 is_loaded = True
             with self._inbox.state:
                 lost += [claim_id for line in group for claim_id in line.claims]
-        if lost or self._wire.is_sharded:
+        if lost or self._transport.is_sharded:
             self._inbox.wake_later(lost)
 
     async def _load(self) -> None:
         try:
-            await self._wire.ask(
+            await self._transport.ask(
                 requests.load("beat"), deadline=self._clock.now() + HEARTBEAT_TIMEOUT_SECONDS
             )
         except LockError as error:
@@ -203,8 +207,8 @@ class AsyncInboxRun:
 class AsyncRedisInbox:
     """Wakes the claims that should ask again."""
 
-    def __init__(self, wire: AnyTransport, keys: requests.RedisKeys, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(self, transport: AnyTransport, keys: requests.RedisKeys, clock: Clock) -> None:
+        self._transport = transport
         self._keys = keys
         self._clock = clock
         self._opened = 0
@@ -219,7 +223,7 @@ class AsyncRedisInbox:
         """When the background task will next check what is due, unless it is interrupted sooner."""
         self._listening: AsyncInboxRun | None = None
         self._runs: set[AsyncInboxRun] = set()
-        self._heartbeats = AsyncHeartbeats(self, wire, keys, clock)
+        self._heartbeats = AsyncHeartbeats(self, transport, keys, clock)
         self._refused: ConfigurationError | None = None
 
     # -- called by the backend ---------------------------------------------------------
@@ -246,7 +250,7 @@ class AsyncRedisInbox:
             # If this inbox was opened after the request was sent, the message may go to another.
             is_rung = early is not None or inbox != self.name
         if is_rung:
-            self._wakeups.ring(claim.id)
+            self._wakeups.wake(claim.id)
         if subscription is not None:
             subscription.kick()
 
@@ -265,9 +269,9 @@ class AsyncRedisInbox:
         if self._refused is not None:
             raise self._refused
 
-    def rouse(self, claim_id: str) -> None:
+    def wake(self, claim_id: str) -> None:
         """Wake a waiting claim."""
-        self._ring([claim_id])
+        self._wake([claim_id])
 
     async def stop(self) -> None:
         """Stop listening; if interrupted, the runs still end, and another call waits for them."""
@@ -287,7 +291,7 @@ class AsyncRedisInbox:
 
     def after_fork_in_child(self) -> None:
         """Start afresh: none of the parent's claims wait here."""
-        self.__init__(self._wire, self._keys, self._clock)  # type: ignore[misc]
+        self.__init__(self._transport, self._keys, self._clock)  # type: ignore[misc]
 
     # -- the background ----------------------------------------------------------------
 
@@ -327,7 +331,7 @@ class AsyncRedisInbox:
             run.ended.set()
             # Most likely the task was cancelled along with every other task. Claims that still wait
             # get no other notice, and would sleep for ever.
-            self._ring(left)
+            self._wake(left)
 
     async def _keep_listening(self, run: AsyncInboxRun) -> None:
         attempt = 0
@@ -365,7 +369,7 @@ class AsyncRedisInbox:
         # us.
         name = _new_name(number)
         deadline = self._clock.now() + HEARTBEAT_TIMEOUT_SECONDS
-        subscription = await self._wire.subscribe(
+        subscription = await self._transport.subscribe(
             self._keys.inbox(name), self._on_message, deadline=deadline
         )
         try:
@@ -427,16 +431,16 @@ class AsyncRedisInbox:
             found = self.lines.of_name(name)
         self.wake_later(found)
 
-    def _on_admission(self, ring: redis_replies.WakeupMessage) -> None:
+    def _on_admission(self, wakeup: redis_replies.WakeupMessage) -> None:
         with self.state:
-            waiting = self.lines.waiting.get(ring.claim)
+            waiting = self.lines.waiting.get(wakeup.claim)
             if waiting is None:
-                self._early[ring.claim] = ring
+                self._early[wakeup.claim] = wakeup
                 if len(self._early) > WAKE_BATCH:
                     del self._early[next(iter(self._early))]
                 return
-            waiting.deliver(ring)
-        self._wakeups.ring(ring.claim)
+            waiting.deliver(wakeup)
+        self._wakeups.wake(wakeup.claim)
 
     def wake_later(self, claims: list[str]) -> None:
         """Let the background task wake the claims, and check whether something is due sooner."""
@@ -456,12 +460,12 @@ class AsyncRedisInbox:
             if i:
                 until = self._clock.now() + WAKE_BATCH_PAUSE_SECONDS
                 await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
-            self._ring(claims[i : i + WAKE_BATCH])
+            self._wake(claims[i : i + WAKE_BATCH])
 
-    def _ring(self, claims: list[str]) -> None:
+    def _wake(self, claims: list[str]) -> None:
         """Wake claims without a message; interrupt a waiting thread that reads the connection."""
         for claim_id in claims:
-            self._wakeups.ring(claim_id)
+            self._wakeups.wake(claim_id)
         if claims and (subscription := self._subscription) is not None:
             subscription.wake_to_check()
 

@@ -136,15 +136,15 @@ class RedisBackend(Backend):
     ) -> None:
         self._durability = checked_durability(durability)
         requests.read_scripts()
-        self._wire = wire = connect()
+        self._transport = transport = connect()
         # A request that waits for a confirmation blocks everything behind it on its connection.
-        self._slow_wire = wire if self._durability is None else connect()
-        self.location = wire.where
-        if not wire.is_sharded:
+        self._slow_wire = transport if self._durability is None else connect()
+        self.location = transport.where
+        if not transport.is_sharded:
             self.renewals_at_once = RENEW_BATCH
         self._clock = clock
         self._keys = requests.RedisKeys(checked_namespace(namespace))
-        self._inbox = RedisInbox(wire, self._keys, clock)
+        self._inbox = RedisInbox(transport, self._keys, clock)
         fork.reset_in_child(self)
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -156,7 +156,7 @@ class RedisBackend(Backend):
         inbox = self._inbox.name if claim.queues else ""
         request = requests.acquire(self._keys.of(claim.name), claim, inbox)
         if self._durability is None:
-            reply = self._wire.ask(request, deadline=deadline)
+            reply = self._transport.ask(request, deadline=deadline)
             if reply.__class__ is ErrorReply:
                 reply = self._repeated("acquire", request, reply, deadline=deadline)
         else:
@@ -170,7 +170,7 @@ class RedisBackend(Backend):
             if waiting is not None:
                 self._inbox.forget(claim.id)
             return Grant(claim, reply, claim.ttl)
-        refused = read(redis_replies.refused, reply, wire=self._wire)
+        refused = read(redis_replies.refused, reply, transport=self._transport)
         if isinstance(refused, int):
             raise capacity_conflict(claim, in_use=refused)
         in_line = refused
@@ -184,7 +184,7 @@ class RedisBackend(Backend):
         self, claims: Sequence[Claim], *, deadline: float
     ) -> Sequence[Grant] | None:
         """Return None on a cluster, where names are on several nodes, or if a durability is set."""
-        if self._wire.is_sharded or self._durability is not None:
+        if self._transport.is_sharded or self._durability is not None:
             return None
         keys = [self._keys.of(claim.name) for claim in claims]
         request = requests.acquire_all(keys, claims)
@@ -196,16 +196,16 @@ class RedisBackend(Backend):
             pairs = zip(claims, tokens, strict=True)
             return [Grant(claim, int(token), claim.ttl) for claim, token in pairs]
 
-        return read(grants, tokens, wire=self._wire)
+        return read(grants, tokens, transport=self._transport)
 
     def server_of(self, name: str) -> str:
-        if not self._wire.is_sharded:
+        if not self._transport.is_sharded:
             return ""
-        [server] = self._wire.parts([requests.inspect(self._keys.of(name), requests.Cursor())])
+        [server] = self._transport.parts([requests.inspect(self._keys.of(name), requests.Cursor())])
         return server
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        if self._wire.is_sharded:
+        if self._transport.is_sharded:
             # The caller trusts no reply that arrives at the deadline. So a node that does not reply
             # is given up half-way, while the replies of the others still count.
             deadline = (self._clock.now() + deadline) / 2
@@ -216,11 +216,13 @@ class RedisBackend(Backend):
         if self._durability is not None:
             pairs = self._call_durably("renew", asked, deadline=deadline)
             return [
-                _durable_renewal(read(redis_replies.renewal, reply, wire=self._slow_wire), unproven)
+                _durable_renewal(
+                    read(redis_replies.renewal, reply, transport=self._slow_wire), unproven
+                )
                 for reply, unproven in pairs
             ]
         replies = self._call_all("renew", asked, deadline=deadline)
-        return [read(redis_replies.renewal, reply, wire=self._wire) for reply in replies]
+        return [read(redis_replies.renewal, reply, transport=self._transport) for reply in replies]
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         request = requests.hand_over(self._keys.of(grant.claim.name), grant.claim)
@@ -230,24 +232,24 @@ class RedisBackend(Backend):
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         claim = grant.claim
         request = requests.release(self._keys.of(claim.name), claim, tombstone=tombstone)
-        reply = self._wire.ask(request, deadline=deadline)
+        reply = self._transport.ask(request, deadline=deadline)
         if reply.__class__ is ErrorReply:
             reply = self._repeated("release", request, reply, deadline=deadline)
         if reply.__class__ is int:
             return reply != 0
-        return read(redis_replies.truth, reply, wire=self._wire)
+        return read(redis_replies.truth, reply, transport=self._transport)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         self._inbox.forget(claim.id)
         request = requests.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
         reply = self._call("withdraw", request, deadline=deadline)
-        read(redis_replies.truth, reply, wire=self._wire)
+        read(redis_replies.truth, reply, transport=self._transport)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
         self._inbox.wait(claim, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._inbox.rouse(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._inbox.wake(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """The deadline applies to each request, as the line may be long."""
@@ -257,7 +259,7 @@ class RedisBackend(Backend):
         while cursor is not None:
             request = requests.inspect(self._keys.of(name), cursor)
             reply = self._call("inspect", request, deadline=self._clock.now() + patience)
-            pages.append(read(redis_replies.page, reply, wire=self._wire))
+            pages.append(read(redis_replies.page, reply, transport=self._transport))
             cursor = pages[-1].following
         return redis_replies.inspection(name, pages)
 
@@ -269,12 +271,15 @@ class RedisBackend(Backend):
         for one in replies:
             if isinstance(one, LockError):
                 raise one
-        return [read(redis_replies.crowd, self._accepted(one), wire=self._wire) for one in replies]
+        return [
+            read(redis_replies.crowd, self._accepted(one), transport=self._transport)
+            for one in replies
+        ]
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """The deadline applies to each request, as there may be many."""
         patience = deadline - self._clock.now()
-        survey = Survey(self._wire, clock=self._clock, patience=patience)
+        survey = Survey(self._transport, clock=self._clock, patience=patience)
         doors = survey.doors(self._keys.doors(prefix))
         for name in sorted((self._keys.name_of(door) for door in doors), key=str.encode):
             door = self._keys.door(name)
@@ -301,27 +306,27 @@ class RedisBackend(Backend):
             request = requests.break_(keys, skipped, token=token, owner=owner)
             until = self._clock.now() + patience
             reply = self._call("break", request, deadline=until)
-            some, skipped = read(redis_replies.broken, reply, wire=self._wire)
+            some, skipped = read(redis_replies.broken, reply, transport=self._transport)
             broken += some
         return broken
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         patience = deadline - self._clock.now()
         question = ServerQuestion(self._keys.namespace, self._durability, patience, self._clock)
-        return diagnosed(self._wire, question)
+        return diagnosed(self._transport, question)
 
     def disown(self, client: str, *, deadline: float) -> None:
         """Do nothing, because here every hold ends with its ttl in any case."""
         del client, deadline
 
     def close(self) -> None:
-        wires = {self._wire, self._slow_wire}
-        runtime.run_all_steps(self._inbox.stop, *(wire.close for wire in wires))
+        transports = {self._transport, self._slow_wire}
+        runtime.run_all_steps(self._inbox.stop, *(transport.close for transport in transports))
 
     def after_fork_in_child(self) -> None:
         """Start afresh in the child, with nothing of the parent's state."""
-        for wire in {self._wire, self._slow_wire}:
-            wire.after_fork_in_child()
+        for transport in {self._transport, self._slow_wire}:
+            transport.after_fork_in_child()
         self._inbox.after_fork_in_child()
 
     def _pushed(self, waiting: WaitingClaim) -> Grant | None:
@@ -348,7 +353,7 @@ class RedisBackend(Backend):
 
     def _call(self, verb: str, request: bytes, *, deadline: float) -> Reply:
         """Return the script's reply, after loading the script if the server does not have it."""
-        reply = self._wire.ask(request, deadline=deadline)
+        reply = self._transport.ask(request, deadline=deadline)
         return self._repeated(verb, request, reply, deadline=deadline)
 
     def _repeated(self, verb: str, request: bytes, reply: Reply, *, deadline: float) -> Reply:
@@ -358,12 +363,12 @@ class RedisBackend(Backend):
             if reply.code != "NOSCRIPT":
                 raise errors.refused(reply, where=self.location)
             self._ask(requests.load(verb), deadline=deadline)
-            reply = self._wire.ask(request, deadline=deadline)
+            reply = self._transport.ask(request, deadline=deadline)
         return reply
 
     def _call_all(self, verb: str, asked: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the script's reply to each request; an error in place of a missing reply."""
-        replies = self._wire.send_all(asked, deadline=deadline)
+        replies = self._transport.send_all(asked, deadline=deadline)
         unknown = [
             i
             for i, reply in enumerate(replies)
@@ -371,7 +376,7 @@ class RedisBackend(Backend):
         ]
         if unknown:
             self._ask(requests.load(verb), deadline=deadline)
-            again = self._wire.send_all([asked[i] for i in unknown], deadline=deadline)
+            again = self._transport.send_all([asked[i] for i in unknown], deadline=deadline)
             for i, reply in zip(unknown, again, strict=True):
                 replies[i] = reply
         return replies
@@ -394,7 +399,7 @@ class RedisBackend(Backend):
         ]
 
     def _ask(self, request: bytes, *, deadline: float) -> Reply:
-        return self._accepted(self._wire.ask(request, deadline=deadline))
+        return self._accepted(self._transport.ask(request, deadline=deadline))
 
     def _accepted(self, reply: Reply) -> Reply:
         if isinstance(reply, ErrorReply):

@@ -66,7 +66,7 @@ class ClusterTransport:
         self._options = options
         self._kind = kind
         self._clock = clock
-        self._wires: dict[Endpoint, RedisTransport] = {}
+        self._transports: dict[Endpoint, RedisTransport] = {}
         self._slots: SlotMap | None = None
         self._map_requested_at = 0.0
         self._map_flight = SingleFlight[SlotMap](clock)
@@ -85,7 +85,7 @@ class ClusterTransport:
             node = slots.owners[route.slot]
             if node is not None:
                 try:
-                    reply = self._wire(node).ask(request, deadline=deadline)
+                    reply = self._transport(node).ask(request, deadline=deadline)
                 except OutcomeUnknown:
                     self._suspect(node)
                     raise
@@ -154,7 +154,7 @@ class ClusterTransport:
             if node is None:
                 outage = BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
                 raise self._explained(outage, *routes)
-            replies = self._wire(node).send_all(requests, deadline=deadline)
+            replies = self._transport(node).send_all(requests, deadline=deadline)
         except LockError as error:
             self._suspect(node)
             for one in routes:
@@ -190,18 +190,18 @@ class ClusterTransport:
         if node is not None:
             self._suspects.add(node)
 
-    def _wire(self, node: Endpoint) -> RedisTransport:
-        wire = self._wires.get(node)
-        if wire is None:
-            wire = ClusterNodeTransport(
+    def _transport(self, node: Endpoint) -> RedisTransport:
+        transport = self._transports.get(node)
+        if transport is None:
+            transport = ClusterNodeTransport(
                 kind=self._kind,
                 options={**self._options, "host": node.host, "port": node.port},
                 clock=self._clock,
                 where=f"{self.where} (node {node})",
             )
             # If two threads each create a transport, both use the first.
-            wire = self._wires.setdefault(node, wire)
-        return wire
+            transport = self._transports.setdefault(node, transport)
+        return transport
 
     # -- the map -----------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ class ClusterTransport:
 
     def node(self, node: Endpoint) -> RedisTransport:
         """Return the transport to one node."""
-        return self._wire(node)
+        return self._transport(node)
 
     def _known_map(self, deadline: float) -> SlotMap | None:
         try:
@@ -270,7 +270,7 @@ class ClusterTransport:
 
     def _request_map(self, node: Endpoint, until: float) -> SlotMap | LockError:
         try:
-            reply = self._wire(node).ask(SLOT_MAP, deadline=until)
+            reply = self._transport(node).ask(SLOT_MAP, deadline=until)
         except LockError as error:
             return error
         return read_map(reply, reported_by=node, remap=self._address.remap, where=self.where)
@@ -282,8 +282,8 @@ class ClusterTransport:
         )
 
     def _close_removed_nodes(self, slots: SlotMap) -> None:
-        for node in set(self._wires) - slots.nodes - set(self._address.endpoints):
-            self._wires.pop(node).close()
+        for node in set(self._transports) - slots.nodes - set(self._address.endpoints):
+            self._transports.pop(node).close()
 
     # -- listening ---------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class ClusterTransport:
         for node in self._candidates():
             until = attempt_until(now=self._clock.now(), deadline=deadline)
             try:
-                subscription = self._wire(node).subscribe(
+                subscription = self._transport(node).subscribe(
                     channel, deliver, deadline=until, kind=ClusterSubscription
                 )
             except (BackendUnavailable, OutcomeUnknown) as error:
@@ -314,16 +314,16 @@ class ClusterTransport:
 
     def leave(self) -> None:
         """Stop using every existing connection, for requests and for listening."""
-        for wire in list(self._wires.values()):
-            wire.leave()
+        for transport in list(self._transports.values()):
+            transport.leave()
 
     def close(self) -> None:
         """Close the connections to all nodes."""
-        wires = list(self._wires.values())
-        runtime.run_all_steps(self._map_flight.end, *(wire.close for wire in wires))
+        transports = list(self._transports.values())
+        runtime.run_all_steps(self._map_flight.end, *(transport.close for transport in transports))
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections."""
-        for wire in self._wires.values():
-            wire.after_fork_in_child()
+        for transport in self._transports.values():
+            transport.after_fork_in_child()
         self._map_flight.after_fork_in_child()

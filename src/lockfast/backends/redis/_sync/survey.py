@@ -29,8 +29,8 @@ class Survey:
     one per name. Slots that no node serves are skipped.
     """
 
-    def __init__(self, wire: AnyTransport, *, clock: Clock, patience: float) -> None:
-        self._wire = wire
+    def __init__(self, transport: AnyTransport, *, clock: Clock, patience: float) -> None:
+        self._transport = transport
         self._clock = clock
         self._patience = patience
         self._coverage: Coverage | None = None
@@ -65,22 +65,24 @@ class Survey:
     def end(self) -> None:
         """Raise if any part is missing, so that a partial list does not pass for a complete one."""
         if self._coverage is not None:
-            incomplete = self._coverage.incomplete(self._away, where=self._wire.where)
+            incomplete = self._coverage.incomplete(self._away, where=self._transport.where)
             if incomplete is not None:
                 raise incomplete
         for error in self._away.values():
             raise error
 
     def _masters(self) -> dict[Endpoint | None, RedisTransport]:
-        wire = self._wire
-        if not isinstance(wire, ClusterTransport):
-            return {None: wire}
-        self._coverage = found = wire.coverage(deadline=self.deadline())
+        transport = self._transport
+        if not isinstance(transport, ClusterTransport):
+            return {None: transport}
+        self._coverage = found = transport.coverage(deadline=self.deadline())
         for node, error in found.silent.items():
             if not isinstance(error, OUTAGES):
                 raise error
             self._away[node] = error
-        return {node: wire.node(node) for node in found.slots.masters if node not in found.silent}
+        return {
+            node: transport.node(node) for node in found.slots.masters if node not in found.silent
+        }
 
     def _scan(self, master: RedisTransport, pattern: bytes, doors: set[bytes]) -> None:
         cursor = b"0"
@@ -88,8 +90,8 @@ class Survey:
             request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
             reply = master.ask(request, deadline=self.deadline())
             if isinstance(reply, ErrorReply):
-                raise errors.refused(reply, where=self._wire.where)
-            cursor, found = read(replies.scanned, reply, wire=master)
+                raise errors.refused(reply, where=self._transport.where)
+            cursor, found = read(replies.scanned, reply, transport=master)
             doors.update(found)
             if cursor == b"0":
                 return

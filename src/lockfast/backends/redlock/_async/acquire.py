@@ -122,8 +122,8 @@ class AsyncRedlockAcquire:
             timeout=one.timeout,
             among=(first,),
         )
-        standing = alone.standings(redlock_replies.standing)[first]
-        if standing not in (NodeVote.GRANTED, NodeVote.REFUSED):
+        vote = alone.votes(redlock_replies.vote)[first]
+        if vote not in (NodeVote.GRANTED, NodeVote.REFUSED):
             # The first node is slow, gone, or does not count, so do not depend on it and ask all
             # nodes. If it grants the claim later, that does no harm.
             found = await self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
@@ -132,7 +132,7 @@ class AsyncRedlockAcquire:
             found.asked[first] = True
             return found
         rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)
-        if standing is NodeVote.REFUSED:
+        if vote is NodeVote.REFUSED:
             refusal = redlock_replies.seen_by_refusal(alone.answers[first][0])
             if not self._asks_others_too(waiting, refusal):
                 return alone
@@ -167,11 +167,11 @@ class AsyncRedlockAcquire:
         return True
 
     def _verdict(self, found: Round) -> Verdict:
-        return verdict(found.standings(redlock_replies.standing), is_time_up=True)
+        return verdict(found.votes(redlock_replies.vote), is_time_up=True)
 
     def _is_decided(self, found: Round) -> bool:
-        standings = found.standings(redlock_replies.standing)
-        outcome = verdict(standings)
+        votes = found.votes(redlock_replies.vote)
+        outcome = verdict(votes)
         if outcome is Verdict.GRANTED:
             given = redlock_replies.vote_given(found.answers)
             # Any two majorities share a node. So if none of these nodes had granted the claim
@@ -179,8 +179,8 @@ class AsyncRedlockAcquire:
             # wait for a node that hangs.
             return not any(one.is_repeated for one in given) or not may_agree(
                 [one.token for one in given],
-                nodes=len(standings),
-                waiting=standings.count(NodeVote.WAITING),
+                nodes=len(votes),
+                waiting=votes.count(NodeVote.WAITING),
             )
         if outcome is not Verdict.OPEN:
             return True
@@ -206,10 +206,10 @@ class AsyncRedlockAcquire:
             return settled.token
         raised = await self._asking.ask(
             [self._questions.raise_(one.claim, token=settled.token)],
-            decide=lambda told: verdict(told.standings(redlock_replies.done)) is not Verdict.OPEN,
+            decide=lambda told: verdict(told.votes(redlock_replies.done)) is not Verdict.OPEN,
             timeout=one.timeout,
         )
-        outcome = verdict(raised.standings(redlock_replies.done), is_time_up=True)
+        outcome = verdict(raised.votes(redlock_replies.done), is_time_up=True)
         if outcome is Verdict.UNREACHABLE:
             # A token that no majority knows must not be used, because the next one could be
             # smaller.
@@ -225,7 +225,7 @@ class AsyncRedlockAcquire:
         refusals = [
             redlock_replies.seen_by_refusal(replies[0])
             for replies in found.answers.values()
-            if redlock_replies.standing(replies) is NodeVote.REFUSED
+            if redlock_replies.vote(replies) is NodeVote.REFUSED
         ]
         # The first node may be the only one asked; if it refuses, its reply counts for all nodes.
         is_alone = found.asked.count(True) == 1 < len(found.nodes) and bool(refusals)

@@ -67,7 +67,7 @@ async def diagnosed(
 
 async def _of_node(nodes: Nodes, node: Node, question: ServerQuestion) -> Sequence[Finding]:
     try:
-        facts = await facts_of(nodes.wires[node.number], question)
+        facts = await facts_of(nodes.transports[node.number], question)
     except NodeMismatch as error:
         return [Finding("warning", "nodes", f"is left out: {error}", "as the message says")]
     except LockError as error:
@@ -219,8 +219,8 @@ class AsyncRedlockBackend(AsyncBackend):
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         await self._inbox.wait(claim, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._inbox.rouse(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._inbox.wake(claim.id)
 
     # -- for operators -----------------------------------------------------------------
 
@@ -267,14 +267,14 @@ class AsyncRedlockBackend(AsyncBackend):
         await self._asking.ready(timeout=self._patience(deadline), deadline=deadline)
         keys: set[bytes] = set()
         errors: list[LockError] = []
-        for node, wire in zip(self._nodes.nodes, self._nodes.wires, strict=True):
+        for node, transport in zip(self._nodes.nodes, self._nodes.transports, strict=True):
             if isinstance(node.trouble, NotEnrolled):
                 continue
             if node.trouble is not None:
                 errors.append(node.trouble)
                 continue
             try:
-                keys |= await self._scanned(wire, pattern, patience)
+                keys |= await self._scanned(transport, pattern, patience)
             except LockError as error:
                 errors.append(error)
         if len(self._nodes.nodes) - len(errors) < majority(len(self._nodes.nodes)):
@@ -285,14 +285,16 @@ class AsyncRedlockBackend(AsyncBackend):
             if one.is_in_use:
                 yield one
 
-    async def _scanned(self, wire: NodeTransport, pattern: bytes, patience: float) -> set[bytes]:
+    async def _scanned(
+        self, transport: NodeTransport, pattern: bytes, patience: float
+    ) -> set[bytes]:
         found: set[bytes] = set()
         cursor = b"0"
         while True:
             request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
-            reply = await wire.ask(request, deadline=self._clock.now() + patience)
+            reply = await transport.ask(request, deadline=self._clock.now() + patience)
             if isinstance(reply, ErrorReply):
-                raise redis_errors.refused(reply, where=wire.where)
+                raise redis_errors.refused(reply, where=transport.where)
             cursor, keys = reply
             found.update(keys)
             if cursor == b"0":

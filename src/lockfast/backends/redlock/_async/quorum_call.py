@@ -347,10 +347,10 @@ def _is_to_enrol(node: Node) -> bool:
 def nodes_at(addresses: Sequence[Address], terms: NodeTerms, clock: Clock) -> Nodes:
     """Return the transports to all nodes; nothing is connected yet."""
     nodes = [Node(number, one.where) for number, one in enumerate(addresses)]
-    wires = []
+    transports = []
     for node, address in zip(nodes, addresses, strict=True):
         kind = driver_connection_class(tls=address.tls, is_socket="path" in address.options)
-        wires.append(
+        transports.append(
             NodeTransport(
                 kind=kind,
                 options=understood(address.options, by=kind),
@@ -359,4 +359,4 @@ def nodes_at(addresses: Sequence[Address], terms: NodeTerms, clock: Clock) -> No
                 greet=partial(handshake, node, nodes, terms),
             )
         )
-    return Nodes(nodes, wires, clock)
+    return Nodes(nodes, transports, clock)

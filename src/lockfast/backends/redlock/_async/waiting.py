@@ -95,9 +95,9 @@ class AsyncRedlockInbox:
         self._listen()
         await self._wakeups.wait(claim.id, deadline=deadline)
 
-    def rouse(self, claim_id: str) -> None:
+    def wake(self, claim_id: str) -> None:
         """Wake a waiting claim."""
-        self._wakeups.ring(claim_id)
+        self._wakeups.wake(claim_id)
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -121,7 +121,7 @@ class AsyncRedlockInbox:
     def _listen(self) -> None:
         """Make sure that every node is listened to."""
         with self._state:
-            for number, wire in enumerate(self._nodes.wires):
+            for number, transport in enumerate(self._nodes.transports):
                 known = self._listeners.get(number)
                 if known is not None and known.is_alive():
                     continue
@@ -132,7 +132,7 @@ class AsyncRedlockInbox:
                     )
                 except RuntimeError as error:
                     # Waiting claims still poll now and then.
-                    _log.warning("no thread to listen to %s: %s", wire.where, error)
+                    _log.warning("no thread to listen to %s: %s", transport.where, error)
 
     async def _run(self, number: int, listener: AsyncNodeListener) -> None:
         attempt, idle_since = 0, self._clock.now()
@@ -154,9 +154,9 @@ class AsyncRedlockInbox:
 
     async def _attend(self, number: int, listener: AsyncNodeListener) -> None:
         """Listen until the connection breaks, or no claim has waited for long."""
-        wire, channel = self._nodes.wires[number], self._keys.inbox(self.name)
+        transport, channel = self._nodes.transports[number], self._keys.inbox(self.name)
         deadline = self._clock.now() + SUBSCRIBE_TIMEOUT_SECONDS
-        subscription = await wire.subscribe(channel, self._on_message, deadline=deadline)
+        subscription = await transport.subscribe(channel, self._on_message, deadline=deadline)
         listener.subscription = subscription
         try:
             self._wake_all()
@@ -176,13 +176,13 @@ class AsyncRedlockInbox:
     def _on_message(self, message: bytes) -> None:
         # Accept a message from any node, because the first one may not have received the release,
         # or may notify nobody.
-        self._wakeups.ring(message.decode(errors="replace"))
+        self._wakeups.wake(message.decode(errors="replace"))
 
     def _wake_all(self) -> None:
         with self._state:
             waiting = list(self._waiting)
         for claim_id in waiting:
-            self._wakeups.ring(claim_id)
+            self._wakeups.wake(claim_id)
 
 
 _log = logging.getLogger("lockfast")

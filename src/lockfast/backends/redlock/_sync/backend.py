@@ -69,7 +69,7 @@ def diagnosed(
 
 def _of_node(nodes: Nodes, node: Node, question: ServerQuestion) -> Sequence[Finding]:
     try:
-        facts = facts_of(nodes.wires[node.number], question)
+        facts = facts_of(nodes.transports[node.number], question)
     except NodeMismatch as error:
         return [Finding("warning", "nodes", f"is left out: {error}", "as the message says")]
     except LockError as error:
@@ -217,8 +217,8 @@ class RedlockBackend(Backend):
     def wait(self, claim: Claim, *, deadline: float) -> None:
         self._inbox.wait(claim, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._inbox.rouse(claim.id)
+    def wake(self, claim: Claim) -> None:
+        self._inbox.wake(claim.id)
 
     # -- for operators -----------------------------------------------------------------
 
@@ -263,14 +263,14 @@ class RedlockBackend(Backend):
         self._asking.ready(timeout=self._patience(deadline), deadline=deadline)
         keys: set[bytes] = set()
         errors: list[LockError] = []
-        for node, wire in zip(self._nodes.nodes, self._nodes.wires, strict=True):
+        for node, transport in zip(self._nodes.nodes, self._nodes.transports, strict=True):
             if isinstance(node.trouble, NotEnrolled):
                 continue
             if node.trouble is not None:
                 errors.append(node.trouble)
                 continue
             try:
-                keys |= self._scanned(wire, pattern, patience)
+                keys |= self._scanned(transport, pattern, patience)
             except LockError as error:
                 errors.append(error)
         if len(self._nodes.nodes) - len(errors) < majority(len(self._nodes.nodes)):
@@ -281,14 +281,14 @@ class RedlockBackend(Backend):
             if one.is_in_use:
                 yield one
 
-    def _scanned(self, wire: NodeTransport, pattern: bytes, patience: float) -> set[bytes]:
+    def _scanned(self, transport: NodeTransport, pattern: bytes, patience: float) -> set[bytes]:
         found: set[bytes] = set()
         cursor = b"0"
         while True:
             request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
-            reply = wire.ask(request, deadline=self._clock.now() + patience)
+            reply = transport.ask(request, deadline=self._clock.now() + patience)
             if isinstance(reply, ErrorReply):
-                raise redis_errors.refused(reply, where=wire.where)
+                raise redis_errors.refused(reply, where=transport.where)
             cursor, keys = reply
             found.update(keys)
             if cursor == b"0":

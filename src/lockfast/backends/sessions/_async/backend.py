@@ -45,7 +45,7 @@ async def renewed(
         if session.is_usable(clock.now()):
             # If there is no connection, the holder should learn that now, not when the request
             # times out. The session's own keep-alive keeps trying.
-            is_proven = session.wire.is_connected and await session.prove(deadline=deadline)
+            is_proven = session.transport.is_connected and await session.prove(deadline=deadline)
             outcome = Proven(session.counted_from) if is_proven else Renewal.UNKNOWN
     except SessionEnded:
         outcome = Renewal.LOST
@@ -87,7 +87,7 @@ async def _read_unseen(
         one.is_seen = True  # this comes before the request, because the watch may fire at once
     watches, found = session.watches, dict[str, Renewal]()
     try:
-        seen = await session.wire.read(
+        seen = await session.transport.read(
             [(key, watches.on(key, one.claim.id)) for one, key in unseen], deadline=deadline
         )
     except LockError:
@@ -221,10 +221,10 @@ class AsyncSessionsBackend(AsyncBackend):
         if carrier is not None:
             await carrier.session.wakeups.wait(claim.id, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
+    def wake(self, claim: Claim) -> None:
         carrier = self._carriers.get(claim.id)
         if carrier is not None:
-            carrier.session.wakeups.ring(claim.id)
+            carrier.session.wakeups.wake(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         return await self._look(lambda one: one.inspect(name, deadline=deadline), deadline)
@@ -259,7 +259,7 @@ class AsyncSessionsBackend(AsyncBackend):
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         seconds = deadline - self._clock.now()
         session = (await self._inspector(deadline)).session
-        return await session.wire.diagnose(
+        return await session.transport.diagnose(
             asked=session.asked, granted=session.ttl, seconds=seconds, deadline=deadline
         )
 

@@ -74,7 +74,7 @@ class AsyncSession:
         """Claims to be touched, until the store has replied."""
         self.wakeups = AsyncWakeups(clock)
         self.watches = Watches(self._heard)
-        self.wire = new_transport(ttl, self._changed)
+        self.transport = new_transport(ttl, self._changed)
         self._clock = clock
         self._alarm = alarm
         self._state = runtime.StateLock()
@@ -91,7 +91,7 @@ class AsyncSession:
 
     async def open(self, *, deadline: float) -> None:
         """Open the session, and set `ttl` to the ttl that the store granted."""
-        opening = await self.wire.open(deadline=deadline)
+        opening = await self.transport.open(deadline=deadline)
         self.ttl = opening.granted
         self._proof = SessionProof(opened_at=opening.opened_at, ttl=self.ttl)
         try:
@@ -99,7 +99,7 @@ class AsyncSession:
         except RuntimeError as error:
             # Nothing would keep the session alive. The caller that opened it closes it.
             raise BackendUnavailable(
-                f"{self.wire.where}: no thread is to be had for the session: {error}"
+                f"{self.transport.where}: no thread is to be had for the session: {error}"
             ) from error
 
     @property
@@ -109,7 +109,7 @@ class AsyncSession:
 
     def is_usable(self, now: float) -> bool:
         """Whether the session may take a claim; once false, it stays false."""
-        if self._is_ending or self._is_dead or self.wire.is_over:
+        if self._is_ending or self._is_dead or self.transport.is_over:
             return False
         proof = self._proof
         since = proof.counted_from if self.held else proof.contact_from
@@ -137,12 +137,14 @@ class AsyncSession:
         self.end()
         if self._task is not None:
             await self._task.join()
-        await self.wire.close(goodbye=goodbye, deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
+        await self.transport.close(
+            goodbye=goodbye, deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS
+        )
 
     def abandon_connection(self) -> None:
         """Abandon the session in a forked child; it belongs to the parent process."""
         self._is_ending = True
-        self.wire.abandon_connection()
+        self.transport.abandon_connection()
 
     # -- the proof ---------------------------------------------------------------------
 
@@ -168,7 +170,7 @@ class AsyncSession:
         the others answers reads.
         """
         if self._proof.is_stale(self._clock.now()) and not await self.prove(deadline=deadline):
-            raise OutcomeUnknown(f"{self.wire.where} did not confirm the session in time")
+            raise OutcomeUnknown(f"{self.transport.where} did not confirm the session in time")
 
     def confirmed(self, *, sent_at: float) -> None:
         """Record that a quorum confirmed a request that was sent at `sent_at`."""
@@ -178,7 +180,7 @@ class AsyncSession:
     async def _send_keepalive(self, deadline: float, *, confirm: bool) -> None:
         sent_at = self._clock.now()
         try:
-            beat = await self.wire.beat(confirm=confirm, deadline=deadline)
+            beat = await self.transport.beat(confirm=confirm, deadline=deadline)
         except OutcomeUnknown:
             self._cut_if_silent(sent_at)
             raise
@@ -186,7 +188,7 @@ class AsyncSession:
             # The reply may come from a deposed leader, so it is as good as no reply, and is soon
             # repeated.
             self._cut_if_silent(sent_at)
-            raise OutcomeUnknown(f"{self.wire.where}: no quorum confirmed the session")
+            raise OutcomeUnknown(f"{self.transport.where}: no quorum confirmed the session")
         self._silent_since = None
         with self._state:
             self._proof.keepalive_answered(
@@ -203,7 +205,7 @@ class AsyncSession:
             REQUEST_TIMEOUT_SECONDS, self.ttl / TIMEOUTS_PER_TTL
         ):
             self._silent_since = None
-            self.wire.hang_up()
+            self.transport.hang_up()
 
     # -- the background ----------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class AsyncSession:
                 self._alarm()
         if not self._is_ending:
             self.end()
-            await self.wire.close(
+            await self.transport.close(
                 goodbye=True, deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS
             )
 
@@ -295,7 +297,7 @@ class AsyncSession:
         the others.
         """
         try:
-            await self.wire.remove(
+            await self.transport.remove(
                 [(key, None)], deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS
             )
         except LockError as error:
@@ -309,7 +311,7 @@ class AsyncSession:
         An arrival that was not answered may have been executed after its withdrawal, by another
         member. The session lives on, so nothing else would ever delete the entry.
         """
-        own = await self.wire.own(deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
+        own = await self.transport.own(deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
         for one in own:
             if self._is_stray(one):
                 await self._remove(one.key)  # if this fails, the next check finds it again
@@ -332,7 +334,7 @@ class AsyncSession:
         """Add a claim to the session; raises if the session may not be used any more."""
         with self._state:
             if self._is_ending or self._is_dead:
-                raise records.ended(where=self.wire.where)
+                raise records.ended(where=self.transport.where)
             self.carried[one.claim.id] = one
 
     def touch(self, one: SessionClaim) -> None:
@@ -346,7 +348,7 @@ class AsyncSession:
             if is_done:
                 self.touching.pop(key, None)
 
-        self.wire.touch(key, one, heard)
+        self.transport.touch(key, one, heard)
 
     def forget(self, claim_id: str) -> None:
         """Forget everything about a claim."""
@@ -363,12 +365,12 @@ class AsyncSession:
             # The entry is gone, touched or unwatched, so the next renewal reads it.
             one.is_seen = False
         else:
-            self.wakeups.ring(claim_id)
+            self.wakeups.wake(claim_id)
 
     def _changed(self) -> None:
-        greeting = self.wire.greeting
+        greeting = self.transport.greeting
         if greeting is not None:
-            if self.wire.is_connected:
+            if self.transport.is_connected:
                 with self._state:
                     self._proof.greeted(sent_at=greeting.sent_at, now=greeting.heard_at)
             if self._task is not None and greeting.granted < self.ttl:
@@ -377,12 +379,12 @@ class AsyncSession:
                 self._alarm()
         self._kick.set()
         self._wake_all()
-        if not self._is_ending and not self.wire.is_connected:
+        if not self._is_ending and not self.transport.is_connected:
             self._alarm()
 
     def _wake_all(self) -> None:
         for claim_id in list(self.carried):
-            self.wakeups.ring(claim_id)
+            self.wakeups.wake(claim_id)
 
 
 _log = logging.getLogger("lockfast")

@@ -47,7 +47,7 @@ def renewed(
         if session.is_usable(clock.now()):
             # If there is no connection, the holder should learn that now, not when the request
             # times out. The session's own keep-alive keeps trying.
-            is_proven = session.wire.is_connected and session.prove(deadline=deadline)
+            is_proven = session.transport.is_connected and session.prove(deadline=deadline)
             outcome = Proven(session.counted_from) if is_proven else Renewal.UNKNOWN
     except SessionEnded:
         outcome = Renewal.LOST
@@ -87,7 +87,7 @@ def _read_unseen(
         one.is_seen = True  # this comes before the request, because the watch may fire at once
     watches, found = session.watches, dict[str, Renewal]()
     try:
-        seen = session.wire.read(
+        seen = session.transport.read(
             [(key, watches.on(key, one.claim.id)) for one, key in unseen], deadline=deadline
         )
     except LockError:
@@ -217,10 +217,10 @@ class SessionsBackend(Backend):
         if carrier is not None:
             carrier.session.wakeups.wait(claim.id, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
+    def wake(self, claim: Claim) -> None:
         carrier = self._carriers.get(claim.id)
         if carrier is not None:
-            carrier.session.wakeups.ring(claim.id)
+            carrier.session.wakeups.wake(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         return self._look(lambda one: one.inspect(name, deadline=deadline), deadline)
@@ -253,7 +253,7 @@ class SessionsBackend(Backend):
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         seconds = deadline - self._clock.now()
         session = self._inspector(deadline).session
-        return session.wire.diagnose(
+        return session.transport.diagnose(
             asked=session.asked, granted=session.ttl, seconds=seconds, deadline=deadline
         )
 

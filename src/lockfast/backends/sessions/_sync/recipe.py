@@ -29,7 +29,7 @@ class Recipe:
 
     def __init__(self, session: Session, clock: Clock) -> None:
         self.session = session
-        self._wire = session.wire
+        self._transport = session.transport
         self._clock = clock
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -71,7 +71,7 @@ class Recipe:
             self._close_for(one, claim.lock_delay, deadline)
             return
         if one.key is not None or one.is_unanswered:
-            self._wire.delete(one, deadline=deadline)
+            self._transport.delete(one, deadline=deadline)
         self.session.forget(claim.id)
 
     def _close_for(self, one: SessionClaim, seconds: float, deadline: float) -> bool:
@@ -84,7 +84,7 @@ class Recipe:
         until = self._clock.now() + seconds
         session.touching.pop(key, None)
         try:
-            was_there = self._wire.close_for(one, seconds, deadline=deadline)
+            was_there = self._transport.close_for(one, seconds, deadline=deadline)
         except BaseException:
             # The store may have closed the name, and then this session has to open it again.
             session.closing[key] = until
@@ -98,12 +98,12 @@ class Recipe:
     def _join_line(self, one: SessionClaim, deadline: float) -> Grant | Held:
         session, claim = self.session, one.claim
         while True:
-            line = self._wire.arrive(one, deadline=deadline)
+            line = self._transport.arrive(one, deadline=deadline)
             if line.confirmed_at is not None:
                 session.confirmed(sent_at=line.confirmed_at)
             if line.is_admitted:
                 session.prove_for_grant(deadline=deadline)
-                if self._wire.admit(one, line, deadline=deadline):
+                if self._transport.admit(one, line, deadline=deadline):
                     return self._granted(one, line)
                 continue
             if line.number is None and one.key is not None:
@@ -118,17 +118,17 @@ class Recipe:
 
     def _delete(self, one: SessionClaim, deadline: float) -> bool:
         """End a claim, trying another member if this one does not reply in half the time."""
-        wire, half = self._wire, (self._clock.now() + deadline) / 2
+        transport, half = self._transport, (self._clock.now() + deadline) / 2
         try:
-            return wire.delete(one, deadline=half)
+            return transport.delete(one, deadline=half)
         except BackendUnavailable:
             # Nothing was sent, and a member may still become reachable.
-            return wire.delete(one, deadline=deadline)
+            return transport.delete(one, deadline=deadline)
         except OutcomeUnknown:
             if self._clock.now() >= half:
-                wire.hang_up()
+                transport.hang_up()
         try:
-            wire.delete(one, deadline=deadline)
+            transport.delete(one, deadline=deadline)
         except OutcomeUnknown:
             raise
         except LockError as error:
@@ -152,7 +152,7 @@ class Recipe:
         """Leave the line again, since the claim does not queue."""
         named = line.entries[: line.inside][:HOLDERS_NAMED_MAX]
         keys = [line.key_of(entry) for entry in named]
-        seen = self._wire.leave(one, keys, line=line, deadline=deadline)
+        seen = self._transport.leave(one, keys, line=line, deadline=deadline)
         self.session.forget(one.claim.id)
         return sessions_line.held(named, seen, retry_in=line.retry_in)
 
@@ -162,7 +162,7 @@ class Recipe:
         targets, inside = line.to_watch(), line.entries[: line.inside]
         named = [entry for entry in inside[:HOLDERS_NAMED_MAX] if entry not in targets]
         watched = [line.key_of(entry) for entry in targets]
-        seen = self._wire.read(
+        seen = self._transport.read(
             [
                 *((key, watches.on(key, claim_id)) for key in watched),
                 *((line.key_of(entry), None) for entry in named),
@@ -200,7 +200,7 @@ class Inspector(Recipe):
 
     def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
         """Return who holds and who waits; with `confirm`, as confirmed by a quorum."""
-        line = self._wire.look(name, confirm=confirm, deadline=deadline)
+        line = self._transport.look(name, confirm=confirm, deadline=deadline)
         seen = self._read(line, line.entries, deadline)
         inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
         read, rest = seen[: line.inside], seen[line.inside :]
@@ -215,7 +215,7 @@ class Inspector(Recipe):
 
     def names(self, prefix: str, *, deadline: float) -> list[str]:
         """Return the names in the store that start with the prefix, in byte order."""
-        names = self._wire.names(deadline=deadline)
+        names = self._transport.names(deadline=deadline)
         return sorted((name for name in names if name.startswith(prefix)), key=str.encode)
 
     def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
@@ -225,7 +225,7 @@ class Inspector(Recipe):
         renewal that the hold was broken. An entry is deleted only if it has the same key and token
         as when it was read.
         """
-        line = self._wire.look(name, confirm=False, deadline=deadline)
+        line = self._transport.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]
         found = [
             (entry, one)
@@ -235,7 +235,7 @@ class Inspector(Recipe):
         ]
         if not found:
             return ()
-        deleted = self._wire.remove(
+        deleted = self._transport.remove(
             [(line.key_of(entry), one.token) for entry, one in found], deadline=deadline
         )
         broken = [pair for pair, was_there in zip(found, deleted, strict=True) if was_there]
@@ -245,4 +245,4 @@ class Inspector(Recipe):
         self, line: LineView, entries: Sequence[LineEntry], deadline: float
     ) -> Sequence[SeenEntry | None]:
         asked = [(line.key_of(entry), None) for entry in entries]
-        return self._wire.read(asked, line=line, deadline=deadline)
+        return self._transport.read(asked, line=line, deadline=deadline)

@@ -76,7 +76,7 @@ class Session:
         """Claims to be touched, until the store has replied."""
         self.wakeups = Wakeups(clock)
         self.watches = Watches(self._heard)
-        self.wire = new_transport(ttl, self._changed)
+        self.transport = new_transport(ttl, self._changed)
         self._clock = clock
         self._alarm = alarm
         self._state = runtime.StateLock()
@@ -93,7 +93,7 @@ class Session:
 
     def open(self, *, deadline: float) -> None:
         """Open the session, and set `ttl` to the ttl that the store granted."""
-        opening = self.wire.open(deadline=deadline)
+        opening = self.transport.open(deadline=deadline)
         self.ttl = opening.granted
         self._proof = SessionProof(opened_at=opening.opened_at, ttl=self.ttl)
         try:
@@ -101,7 +101,7 @@ class Session:
         except RuntimeError as error:
             # Nothing would keep the session alive. The caller that opened it closes it.
             raise BackendUnavailable(
-                f"{self.wire.where}: no thread is to be had for the session: {error}"
+                f"{self.transport.where}: no thread is to be had for the session: {error}"
             ) from error
 
     @property
@@ -111,7 +111,7 @@ class Session:
 
     def is_usable(self, now: float) -> bool:
         """Whether the session may take a claim; once false, it stays false."""
-        if self._is_ending or self._is_dead or self.wire.is_over:
+        if self._is_ending or self._is_dead or self.transport.is_over:
             return False
         proof = self._proof
         since = proof.counted_from if self.held else proof.contact_from
@@ -139,12 +139,12 @@ class Session:
         self.end()
         if self._task is not None:
             self._task.join()
-        self.wire.close(goodbye=goodbye, deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
+        self.transport.close(goodbye=goodbye, deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
 
     def abandon_connection(self) -> None:
         """Abandon the session in a forked child; it belongs to the parent process."""
         self._is_ending = True
-        self.wire.abandon_connection()
+        self.transport.abandon_connection()
 
     # -- the proof ---------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Session:
         the others answers reads.
         """
         if self._proof.is_stale(self._clock.now()) and not self.prove(deadline=deadline):
-            raise OutcomeUnknown(f"{self.wire.where} did not confirm the session in time")
+            raise OutcomeUnknown(f"{self.transport.where} did not confirm the session in time")
 
     def confirmed(self, *, sent_at: float) -> None:
         """Record that a quorum confirmed a request that was sent at `sent_at`."""
@@ -180,7 +180,7 @@ class Session:
     def _send_keepalive(self, deadline: float, *, confirm: bool) -> None:
         sent_at = self._clock.now()
         try:
-            beat = self.wire.beat(confirm=confirm, deadline=deadline)
+            beat = self.transport.beat(confirm=confirm, deadline=deadline)
         except OutcomeUnknown:
             self._cut_if_silent(sent_at)
             raise
@@ -188,7 +188,7 @@ class Session:
             # The reply may come from a deposed leader, so it is as good as no reply, and is soon
             # repeated.
             self._cut_if_silent(sent_at)
-            raise OutcomeUnknown(f"{self.wire.where}: no quorum confirmed the session")
+            raise OutcomeUnknown(f"{self.transport.where}: no quorum confirmed the session")
         self._silent_since = None
         with self._state:
             self._proof.keepalive_answered(
@@ -205,7 +205,7 @@ class Session:
             REQUEST_TIMEOUT_SECONDS, self.ttl / TIMEOUTS_PER_TTL
         ):
             self._silent_since = None
-            self.wire.hang_up()
+            self.transport.hang_up()
 
     # -- the background ----------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class Session:
                 self._alarm()
         if not self._is_ending:
             self.end()
-            self.wire.close(goodbye=True, deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
+            self.transport.close(goodbye=True, deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
 
     def _keep_alive(self) -> None:
         idle_since = self._clock.now()
@@ -295,7 +295,9 @@ class Session:
         the others.
         """
         try:
-            self.wire.remove([(key, None)], deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
+            self.transport.remove(
+                [(key, None)], deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS
+            )
         except LockError as error:
             _log.warning("%s could not be removed yet: %s", key, error)
             return False
@@ -307,7 +309,7 @@ class Session:
         An arrival that was not answered may have been executed after its withdrawal, by another
         member. The session lives on, so nothing else would ever delete the entry.
         """
-        own = self.wire.own(deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
+        own = self.transport.own(deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
         for one in own:
             if self._is_stray(one):
                 self._remove(one.key)  # if this fails, the next check finds it again
@@ -330,7 +332,7 @@ class Session:
         """Add a claim to the session; raises if the session may not be used any more."""
         with self._state:
             if self._is_ending or self._is_dead:
-                raise records.ended(where=self.wire.where)
+                raise records.ended(where=self.transport.where)
             self.carried[one.claim.id] = one
 
     def touch(self, one: SessionClaim) -> None:
@@ -344,7 +346,7 @@ class Session:
             if is_done:
                 self.touching.pop(key, None)
 
-        self.wire.touch(key, one, heard)
+        self.transport.touch(key, one, heard)
 
     def forget(self, claim_id: str) -> None:
         """Forget everything about a claim."""
@@ -361,12 +363,12 @@ class Session:
             # The entry is gone, touched or unwatched, so the next renewal reads it.
             one.is_seen = False
         else:
-            self.wakeups.ring(claim_id)
+            self.wakeups.wake(claim_id)
 
     def _changed(self) -> None:
-        greeting = self.wire.greeting
+        greeting = self.transport.greeting
         if greeting is not None:
-            if self.wire.is_connected:
+            if self.transport.is_connected:
                 with self._state:
                     self._proof.greeted(sent_at=greeting.sent_at, now=greeting.heard_at)
             if self._task is not None and greeting.granted < self.ttl:
@@ -375,12 +377,12 @@ class Session:
                 self._alarm()
         self._kick.set()
         self._wake_all()
-        if not self._is_ending and not self.wire.is_connected:
+        if not self._is_ending and not self.transport.is_connected:
             self._alarm()
 
     def _wake_all(self) -> None:
         for claim_id in list(self.carried):
-            self.wakeups.ring(claim_id)
+            self.wakeups.wake(claim_id)
 
 
 _log = logging.getLogger("lockfast")

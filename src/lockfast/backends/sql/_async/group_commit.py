@@ -43,10 +43,10 @@ class AsyncGroupCommit(AsyncBatchQueue[Operation, int | None]):
     """
 
     def __init__(
-        self, wire: AsyncSqlTransport[Any], statements: StoreStatements, *, clock: Clock
+        self, transport: AsyncSqlTransport[Any], statements: StoreStatements, *, clock: Clock
     ) -> None:
-        super().__init__(where=wire.where, clock=clock)
-        self._wire = wire
+        super().__init__(where=transport.where, clock=clock)
+        self._transport = transport
         self._statements = statements
 
     @property
@@ -59,7 +59,7 @@ class AsyncGroupCommit(AsyncBatchQueue[Operation, int | None]):
 
     @property
     def _patience(self) -> float | None:
-        return self._wire.request_timeout
+        return self._transport.request_timeout
 
     # -- the operations ----------------------------------------------------------------
 
@@ -110,14 +110,14 @@ class AsyncGroupCommit(AsyncBatchQueue[Operation, int | None]):
             request = self._statements.take(claim)
         else:
             request = self._statements.take_new(claim)
-        rows = await self._wire.ask(request, deadline=deadline, turn=turn)
+        rows = await self._transport.ask(request, deadline=deadline, turn=turn)
         return [self._statements.token_in(rows)]
 
     async def _do_batch(
         self, operations: Sequence[Operation], deadline: float, turn: Turn
     ) -> list[int | None]:
         requests = self._statements.together(operations)
-        answers = await self._wire.send_all(requests, deadline=deadline, turn=turn)
+        answers = await self._transport.send_all(requests, deadline=deadline, turn=turn)
         return self._statements.done(operations, answers)
 
 
@@ -177,14 +177,16 @@ class AsyncNameQueue(AsyncBatchQueue[Passage, Outcome]):
     _most = 1
     _stale_after = float("inf")
 
-    def __init__(self, wire: AsyncSqlTransport[Any], through: Through, *, clock: Clock) -> None:
-        super().__init__(where=wire.where, clock=clock)
-        self._wire = wire
+    def __init__(
+        self, transport: AsyncSqlTransport[Any], through: Through, *, clock: Clock
+    ) -> None:
+        super().__init__(where=transport.where, clock=clock)
+        self._transport = transport
         self._through = through
 
     @property
     def _patience(self) -> float | None:
-        return self._wire.request_timeout
+        return self._transport.request_timeout
 
     async def go(self, passage: Passage, *, deadline: float, turn: Turn | None = None) -> Outcome:
         """Go through the door, alone or in a batch, and return the outcome."""
@@ -202,8 +204,10 @@ class AsyncNameQueue(AsyncBatchQueue[Passage, Outcome]):
 class AsyncNameQueues:
     """The doors at which this client has requests."""
 
-    def __init__(self, wire: AsyncSqlTransport[Any], through: Through, *, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(
+        self, transport: AsyncSqlTransport[Any], through: Through, *, clock: Clock
+    ) -> None:
+        self._transport = transport
         self._through = through
         self._clock = clock
         self._begin()
@@ -222,7 +226,7 @@ class AsyncNameQueues:
             door = self._doors.get(name)
             if door is None:
                 door = self._doors[name] = AsyncNameQueue(
-                    self._wire, self._through, clock=self._clock
+                    self._transport, self._through, clock=self._clock
                 )
         return await door.go(passage, deadline=deadline, turn=turn)
 

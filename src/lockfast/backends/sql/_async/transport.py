@@ -90,7 +90,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         """Return a connection that is not connected yet."""
         raise NotImplementedError
 
-    async def _connect(self, link: ConnectionT, deadline: float) -> None:
+    async def _connect(self, connection: ConnectionT, deadline: float) -> None:
         """Open the connection, and make it ready for use."""
         raise NotImplementedError
 
@@ -106,7 +106,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
     ) -> Sequence[Rows]:
         """Return the rows of several statements, done together or not at all, in one round trip."""
         return await self._patiently(
-            lambda link, until: self._as_one(link, requests, until), deadline, turn
+            lambda connection, until: self._as_one(connection, requests, until), deadline, turn
         )
 
     async def transact(
@@ -118,7 +118,11 @@ class AsyncSqlTransport(Generic[ConnectionT]):
             return RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
 
         return await self._patiently(
-            lambda link, until: self._do(link, trips(self._framing_of(link)), until), deadline, turn
+            lambda connection, until: self._do(
+                connection, trips(self._framing_of(connection)), until
+            ),
+            deadline,
+            turn,
         )
 
     async def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
@@ -127,37 +131,39 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         def trips() -> RoundTrips[T]:
             return RoundTrips(begin(), begin=(), commit=())
 
-        return await self._patiently(lambda link, until: self._do(link, trips(), until), deadline)
+        return await self._patiently(
+            lambda connection, until: self._do(connection, trips(), until), deadline
+        )
 
-    def _framing_of(self, link: ConnectionT) -> Framing:
+    def _framing_of(self, connection: ConnectionT) -> Framing:
         """Return the statements that begin and end a transaction on this connection."""
-        del link
+        del connection
         return self._framing
 
     async def _as_one(
-        self, link: ConnectionT, requests: Sequence[Query], deadline: float
+        self, connection: ConnectionT, requests: Sequence[Query], deadline: float
     ) -> Sequence[Rows]:
-        framing = self._framing_of(link)
+        framing = self._framing_of(connection)
         opening, closing = framing.opening, framing.closing
         if not opening or (len(requests) == 1 and not framing.frames_one):
-            return await link.exchange(requests, deadline=deadline)
+            return await connection.exchange(requests, deadline=deadline)
         try:
-            answers = await link.exchange([*opening, *requests, *closing], deadline=deadline)
+            answers = await connection.exchange([*opening, *requests, *closing], deadline=deadline)
         except self._errors:
-            await self._roll_back(link, deadline)
+            await self._roll_back(connection, deadline)
             raise
         return answers[len(opening) : len(opening) + len(requests)]
 
-    async def _do(self, link: ConnectionT, trips: RoundTrips[T], deadline: float) -> T:
+    async def _do(self, connection: ConnectionT, trips: RoundTrips[T], deadline: float) -> T:
         try:
             while (requests := trips.next()) is not None:
-                if trips.has_begun or not self._framing_of(link).frames_one:
-                    trips.answered(await link.exchange(requests, deadline=deadline))
+                if trips.has_begun or not self._framing_of(connection).frames_one:
+                    trips.answered(await connection.exchange(requests, deadline=deadline))
                 else:
-                    trips.answered(await self._as_one(link, requests, deadline))
+                    trips.answered(await self._as_one(connection, requests, deadline))
         except self._errors as error:
             if trips.has_begun:
-                await self._roll_back(link, deadline)
+                await self._roll_back(connection, deadline)
             if not trips.is_committing and self._is_in_doubt(error):
                 # No COMMIT was sent, so the server rolls back.
                 raise sql_errors.undone(
@@ -167,7 +173,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         except Exception:
             # The error comes from the steps, or there was no time left.
             if trips.has_begun:
-                await self._roll_back(link, deadline)
+                await self._roll_back(connection, deadline)
             raise
         finally:
             trips.close()
@@ -176,13 +182,13 @@ class AsyncSqlTransport(Generic[ConnectionT]):
     def _is_in_doubt(self, error: Exception) -> bool:
         return isinstance(self.refusals.refused(error, where=self.where), OutcomeUnknown)
 
-    async def _roll_back(self, link: ConnectionT, deadline: float) -> None:
-        if not link.is_open:
+    async def _roll_back(self, connection: ConnectionT, deadline: float) -> None:
+        if not connection.is_open:
             return
         try:
-            await link.exchange(self._framing_of(link).roll_back, deadline=deadline)
+            await connection.exchange(self._framing_of(connection).roll_back, deadline=deadline)
         except self._failures:
-            link.close()  # which also ends the transaction
+            connection.close()  # which also ends the transaction
 
     async def _patiently(
         self,
@@ -196,7 +202,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         while True:
             turn.wait()
             try:
-                link = await self._pool.take(deadline, turn)
+                connection = await self._pool.take(deadline, turn)
             except BackendUnavailable:
                 if refusal is None or self._clock.now() < turn.until:
                     raise
@@ -204,31 +210,31 @@ class AsyncSqlTransport(Generic[ConnectionT]):
                 # time to connect again.
                 raise refusal from refusal.__cause__
             try:
-                answer = await work(link, turn.until)
+                answer = await work(connection, turn.until)
             except self._errors as error:
                 pause = self._pause(error, attempt)
                 again_at = self._clock.now() + pause
                 is_late = again_at >= turn.until
                 refusal = self.refusals.refused(error, where=self.where)
                 refusal.__cause__ = error
-                if is_late or not self._may_repeat(error, link):
+                if is_late or not self._may_repeat(error, connection):
                     raise refusal from error
             except Exception:
                 raise  # no transaction is left open, so keep the connection
             except BaseException:
                 # A cancellation or an interrupt struck at an unknown point. The next transaction on
                 # this connection must not commit what this one did.
-                link.close()
+                connection.close()
                 raise
             else:
                 return answer
             finally:
-                self._pool.put_back(link)
+                self._pool.put_back(connection)
             attempt += 1
             turn.pause_until(again_at)
             await runtime.sleep(pause)
 
-    def _may_repeat(self, error: Exception, _link: ConnectionT) -> bool:
+    def _may_repeat(self, error: Exception, _connection: ConnectionT) -> bool:
         return self.refusals.may_repeat(error)
 
     def _pause(self, _error: Exception, attempt: int) -> float:

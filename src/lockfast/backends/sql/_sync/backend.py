@@ -87,7 +87,7 @@ class SqlBackend(Backend, Generic[W]):
 
     def __init__(
         self,
-        wire: W,
+        transport: W,
         store: SqlStore,
         *,
         location: str,
@@ -99,24 +99,24 @@ class SqlBackend(Backend, Generic[W]):
         self.location = location
         self._clock = clock
         self._namespace = namespace
-        self._wire = wire
+        self._transport = transport
         self._tables = store.tables
         self._dialect = store.dialect
         self._statements = statements
         self._notifier = store.notifier
-        self._bootstrap = SchemaBootstrap(wire, store.tables, clock)
-        self._name_reaper = NameReaper(wire, store.reaper)
+        self._bootstrap = SchemaBootstrap(transport, store.tables, clock)
+        self._name_reaper = NameReaper(transport, store.reaper)
         self._verbs = Verbs(store.dialect, namespace=namespace)
         self._inbox = SqlInbox(
-            wire,
+            transport,
             LineProbe(statements, namespace=namespace),
             clock,
             notification_source=notification_source,
         )
-        self._idle_reaper = IdleReaper(wire, self._name_reaper, clock)
+        self._idle_reaper = IdleReaper(transport, self._name_reaper, clock)
         self._taking_all = AcquireAll(statements, namespace=namespace)
-        self._together = GroupCommit(wire, statements, clock=clock)
-        self._doors = NameQueues(wire, self._through, clock=clock)
+        self._together = GroupCommit(transport, statements, clock=clock)
+        self._doors = NameQueues(transport, self._through, clock=clock)
         # The names that a claim of ours is about to take. Any other claim for such a name goes
         # through the door, together with all that come meanwhile. The values are weak references,
         # so an entry ends with the call that takes the name, whose frames keep its turn alive.
@@ -127,13 +127,13 @@ class SqlBackend(Backend, Generic[W]):
     # -- the verbs ---------------------------------------------------------------------
 
     def bound_requests(self, request_timeout: float) -> bool:
-        self._wire.request_timeout = request_timeout
+        self._transport.request_timeout = request_timeout
         return True
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         self._be_ready(deadline)
         kept = _as_stored(claim)
-        turn = Turn(self._wire.request_timeout)
+        turn = Turn(self._transport.request_timeout)
         waiters = self._inbox.lines.by_name.get(claim.name)
         arrived = None if waiters is None else waiters.claims.get(claim.id)
         if arrived is not None:
@@ -164,7 +164,7 @@ class SqlBackend(Backend, Generic[W]):
         if not self._inbox.was_woken(claim.id):
             return self._still_waiting(_as_stored(claim), arrived, deadline)
         confirm = self._statements.confirm(claim, arrived)
-        rows = self._wire.ask(confirm, deadline=deadline, turn=turn)
+        rows = self._transport.ask(confirm, deadline=deadline, turn=turn)
         token = self._statements.token_in(rows)
         if token is None:
             return None
@@ -176,7 +176,7 @@ class SqlBackend(Backend, Generic[W]):
     ) -> Sequence[Grant] | None:
         self._be_ready(deadline)
         kept = [_as_stored(one) for one in claims]
-        tokens = self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
+        tokens = self._transport.transact(lambda: self._taking_all.take(kept), deadline=deadline)
         if tokens is None:
             return None
         pairs = zip(claims, tokens, strict=True)
@@ -214,23 +214,23 @@ class SqlBackend(Backend, Generic[W]):
     def wait(self, claim: Claim, *, deadline: float) -> None:
         self._inbox.wait(claim, deadline=deadline)
 
-    def rouse(self, claim: Claim) -> None:
-        self._inbox.ring([claim.id])
+    def wake(self, claim: Claim) -> None:
+        self._inbox.wake([claim.id])
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         self._be_ready(deadline)
-        return self._wire.look(lambda: self._verbs.inspect(name), deadline=deadline)
+        return self._transport.look(lambda: self._verbs.inspect(name), deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """Yield every name in use; the deadline applies to each request, as there may be many."""
         patience = deadline - self._clock.now()
         self._be_ready(deadline)
         start = storage_key(self._namespace, prefix)
-        keys = self._wire.ask(self._dialect.names_in_use(start), deadline=deadline)
+        keys = self._transport.ask(self._dialect.names_in_use(start), deadline=deadline)
         names = [name_of(bytes(key)) for (key,) in keys]
         for i in range(0, len(names), SURVEY_PAGE):
             page = names[i : i + SURVEY_PAGE]
-            found = self._wire.look(
+            found = self._transport.look(
                 lambda page=page: side_by_side([self._verbs.inspect(one) for one in page]),  # type: ignore[misc]
                 deadline=self._clock.now() + patience,
             )
@@ -249,10 +249,10 @@ class SqlBackend(Backend, Generic[W]):
         return self._tables.as_schema()
 
     def make_schema(self, *, deadline: float) -> bool:
-        return make_tables(self._wire, self._tables, deadline=deadline)
+        return make_tables(self._transport, self._tables, deadline=deadline)
 
     def drop_schema(self, *, deadline: float) -> bool:
-        return drop_tables(self._wire, self._tables, deadline=deadline)
+        return drop_tables(self._transport, self._tables, deadline=deadline)
 
     def disown(self, client: str, *, deadline: float) -> None:
         """Do nothing, because in this store every hold ends by its ttl in any case."""
@@ -265,12 +265,12 @@ class SqlBackend(Backend, Generic[W]):
             self._bootstrap.stop,
             self._together.close,
             self._doors.close,
-            self._wire.close,
+            self._transport.close,
         )
 
     def after_fork_in_child(self) -> None:
         """Start the child without any state of the parent."""
-        self._wire.after_fork_in_child()
+        self._transport.after_fork_in_child()
         self._bootstrap.after_fork_in_child()
         self._together.after_fork_in_child()
         self._doors.after_fork_in_child()
@@ -323,7 +323,7 @@ class SqlBackend(Backend, Generic[W]):
 
     def _still_waiting(self, claim: Claim, arrived: int, deadline: float) -> Held | None:
         """Return the answer to a claim that still has to wait; None if it has to arrive again."""
-        seen = self._wire.transact(
+        seen = self._transport.transact(
             lambda: self._verbs.still_waiting(claim, arrived=arrived), deadline=deadline
         )
         if seen is None or isinstance(seen.answer, Grant):
@@ -348,7 +348,7 @@ class SqlBackend(Backend, Generic[W]):
         """Run the steps in one transaction, and wake the claims that it admits or turns away."""
         inbox, ours = self._inbox, list[str]()
         try:
-            return self._wire.transact(
+            return self._transport.transact(
                 lambda: self._notifier.after(
                     steps, channel=inbox.channel, here=inbox.lines, ours=ours
                 ),
@@ -420,8 +420,10 @@ class BorrowingBackend:
     ) -> Self:
         self = cls.__new__(cls)
         borrower = Borrower(source, where=where, clock=clock)
-        wire = cls._borrowed_transport(borrower, clock=clock, most=checked_connections(connections))
-        self._set_up(wire, clock=clock, **options)  # type: ignore[attr-defined]
+        transport = cls._borrowed_transport(
+            borrower, clock=clock, most=checked_connections(connections)
+        )
+        self._set_up(transport, clock=clock, **options)  # type: ignore[attr-defined]
         return self
 
 

@@ -45,10 +45,10 @@ class GroupCommit(BatchQueue[Operation, int | None]):
     """
 
     def __init__(
-        self, wire: SqlTransport[Any], statements: StoreStatements, *, clock: Clock
+        self, transport: SqlTransport[Any], statements: StoreStatements, *, clock: Clock
     ) -> None:
-        super().__init__(where=wire.where, clock=clock)
-        self._wire = wire
+        super().__init__(where=transport.where, clock=clock)
+        self._transport = transport
         self._statements = statements
 
     @property
@@ -61,7 +61,7 @@ class GroupCommit(BatchQueue[Operation, int | None]):
 
     @property
     def _patience(self) -> float | None:
-        return self._wire.request_timeout
+        return self._transport.request_timeout
 
     # -- the operations ----------------------------------------------------------------
 
@@ -112,14 +112,14 @@ class GroupCommit(BatchQueue[Operation, int | None]):
             request = self._statements.take(claim)
         else:
             request = self._statements.take_new(claim)
-        rows = self._wire.ask(request, deadline=deadline, turn=turn)
+        rows = self._transport.ask(request, deadline=deadline, turn=turn)
         return [self._statements.token_in(rows)]
 
     def _do_batch(
         self, operations: Sequence[Operation], deadline: float, turn: Turn
     ) -> list[int | None]:
         requests = self._statements.together(operations)
-        answers = self._wire.send_all(requests, deadline=deadline, turn=turn)
+        answers = self._transport.send_all(requests, deadline=deadline, turn=turn)
         return self._statements.done(operations, answers)
 
 
@@ -179,14 +179,14 @@ class NameQueue(BatchQueue[Passage, Outcome]):
     _most = 1
     _stale_after = float("inf")
 
-    def __init__(self, wire: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
-        super().__init__(where=wire.where, clock=clock)
-        self._wire = wire
+    def __init__(self, transport: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
+        super().__init__(where=transport.where, clock=clock)
+        self._transport = transport
         self._through = through
 
     @property
     def _patience(self) -> float | None:
-        return self._wire.request_timeout
+        return self._transport.request_timeout
 
     def go(self, passage: Passage, *, deadline: float, turn: Turn | None = None) -> Outcome:
         """Go through the door, alone or in a batch, and return the outcome."""
@@ -202,8 +202,8 @@ class NameQueue(BatchQueue[Passage, Outcome]):
 class NameQueues:
     """The doors at which this client has requests."""
 
-    def __init__(self, wire: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(self, transport: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
+        self._transport = transport
         self._through = through
         self._clock = clock
         self._begin()
@@ -219,7 +219,9 @@ class NameQueues:
         with self._state:
             door = self._doors.get(name)
             if door is None:
-                door = self._doors[name] = NameQueue(self._wire, self._through, clock=self._clock)
+                door = self._doors[name] = NameQueue(
+                    self._transport, self._through, clock=self._clock
+                )
         return door.go(passage, deadline=deadline, turn=turn)
 
     def close(self) -> None:

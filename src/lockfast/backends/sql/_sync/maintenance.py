@@ -24,49 +24,49 @@ if TYPE_CHECKING:
 # Creating the tables if they are missing, and dropping them on request.
 
 
-def make_tables(wire: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
+def make_tables(transport: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
     """Create the tables, and return whether they were missing.
 
     Raises ConfigurationError if existing tables are not ours, or if this user may not create them.
     If the tables exist, the user does not need the right to create tables.
     """
-    if tables_exist(wire, tables, deadline=deadline):
+    if tables_exist(transport, tables, deadline=deadline):
         return False
     try:
-        wire.look(tables.make, deadline=deadline)
+        transport.look(tables.make, deadline=deadline)
     except ConfigurationError as error:
         # Another user may have created the tables since we checked. This user is then not allowed
         # to set the comment on them, which is no reason to fail.
-        if tables_exist(wire, tables, deadline=deadline):
+        if tables_exist(transport, tables, deadline=deadline):
             return False
-        if not wire.refusals.is_forbidden(error.__cause__):
+        if not transport.refusals.is_forbidden(error.__cause__):
             raise
         raise ConfigurationError(
-            f"{wire.where}: {tables.door} and {tables.place} are not there, and this user may not "
-            "make them; let one who may run `lockfast init` with this URL, or give this one "
+            f"{transport.where}: {tables.door} and {tables.place} are not there, and this user may "
+            "not make them; let one who may run `lockfast init` with this URL, or give this one "
             f"{tables.right_to_make}; besides, it needs SELECT, INSERT, UPDATE and DELETE on the "
             "tables"
         ) from error
     return True
 
 
-def drop_tables(wire: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
+def drop_tables(transport: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
     """Drop the tables, with all locks in them; return whether they existed.
 
     Raises ConfigurationError, and drops nothing, if a table of that name is not ours.
     """
-    rows = wire.ask(tables.look(), deadline=deadline)
-    _checked(tables, rows, where=wire.where)  # raises if the tables are not ours
+    rows = transport.ask(tables.look(), deadline=deadline)
+    _checked(tables, rows, where=transport.where)  # raises if the tables are not ours
     if not rows:
         return False
-    wire.send_all(tables.drop(), deadline=deadline)
+    transport.send_all(tables.drop(), deadline=deadline)
     return True
 
 
-def tables_exist(wire: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
+def tables_exist(transport: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
     """Return whether the tables exist; raise if they are not ours, or too new."""
-    rows = wire.ask(tables.look(), deadline=deadline)
-    return _checked(tables, rows, where=wire.where)
+    rows = transport.ask(tables.look(), deadline=deadline)
+    return _checked(tables, rows, where=transport.where)
 
 
 def _checked(tables: Tables, rows: Rows, *, where: str) -> bool:
@@ -82,8 +82,8 @@ def _checked(tables: Tables, rows: Rows, *, where: str) -> bool:
 class SchemaBootstrap:
     """Remembers whether the tables exist. Concurrent first calls share one check."""
 
-    def __init__(self, wire: SqlTransport[Any], tables: Tables, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(self, transport: SqlTransport[Any], tables: Tables, clock: Clock) -> None:
+        self._transport = transport
         self._tables = tables
         self._looking = SingleFlight[bool](clock)
         self.is_over = False
@@ -92,14 +92,14 @@ class SchemaBootstrap:
         """Return once the tables exist; raise if they are not ours, or cannot be created."""
         if self.is_over:
             return
-        look = partial(make_tables, self._wire, self._tables, deadline=deadline)
+        look = partial(make_tables, self._transport, self._tables, deadline=deadline)
         looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
         if looked.has_failed and not looked.was_ours:
             # Try once more, because otherwise one check that a busy machine could not finish would
             # fail every caller that shared it.
             looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
         if not looked.is_known:
-            raise errors.no_time(where=self._wire.where)
+            raise errors.no_time(where=self._transport.where)
         looked.result()
         self.is_over = True
 
@@ -122,8 +122,8 @@ REAP_BATCH = 64
 class NameReaper:
     """Reaps idle names for one client; rounds do not overlap."""
 
-    def __init__(self, wire: SqlTransport[Any], reaper: Reaper) -> None:
-        self._wire = wire
+    def __init__(self, transport: SqlTransport[Any], reaper: Reaper) -> None:
+        self._transport = transport
         self._reaper = reaper
         self._state = runtime.StateLock()
         self._until_next = 0
@@ -137,7 +137,7 @@ class NameReaper:
                 self._until_next = REAP_EVERY_VERBS
                 self._due += 1
 
-    def sweep(self, *, deadline: float) -> int:
+    def reap(self, *, deadline: float) -> int:
         """Run the rounds that are due, and return the number of names deleted.
 
         Errors of the store are not raised.
@@ -147,7 +147,7 @@ class NameReaper:
         gone = 0
         try:
             for _ in range(due):
-                gone += self._sweep(deadline)
+                gone += self._reap(deadline)
         except LockError:
             # The next caller that uses the store will see what is wrong with it. The names that are
             # left are reaped another time.
@@ -158,13 +158,13 @@ class NameReaper:
         """Replace the lock, which a thread of the parent may have held."""
         self._state = runtime.StateLock()
 
-    def _sweep(self, deadline: float) -> int:
-        rows = self._wire.ask(self._reaper.request(), deadline=deadline)
-        gone, between = self._reaper.swept(rows)
+    def _reap(self, deadline: float) -> int:
+        rows = self._transport.ask(self._reaper.request(), deadline=deadline)
+        gone, between = self._reaper.reaped(rows)
         if between is None:
             return gone
         steps = partial(self._reaper.lines, between)
-        return gone + self._wire.transact(steps, deadline=deadline)
+        return gone + self._transport.transact(steps, deadline=deadline)
 
 
 # Connections that have been idle for a while are closed, because others need the server's
@@ -183,8 +183,8 @@ REAP_TIMEOUT_SECONDS = 2.0
 class IdleReaper:
     """Reaps idle connections and names in the background, for as long as there are connections."""
 
-    def __init__(self, wire: SqlTransport[Any], name_reaper: NameReaper, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(self, transport: SqlTransport[Any], name_reaper: NameReaper, clock: Clock) -> None:
+        self._transport = transport
         self._name_reaper = name_reaper
         self._clock = clock
         self._background = Background(self._run, name="lockfast-tidying", clock=clock)
@@ -207,7 +207,7 @@ class IdleReaper:
     def _run(self, run: BackgroundRun) -> None:
         while self._background.is_wanted(run):
             # Pause first, because the loop starts before there is a connection.
-            now, due_at = self._clock.now(), self._wire.give_back()
+            now, due_at = self._clock.now(), self._transport.give_back()
             until = (
                 now + REAPER_BUSY_SECONDS
                 if due_at is None
@@ -215,11 +215,11 @@ class IdleReaper:
             )
             runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
             if self._background.is_wanted(run):
-                self._name_reaper.sweep(deadline=self._clock.now() + REAP_TIMEOUT_SECONDS)
-            self._wire.give_back()
-            if not self._wire.connections:
+                self._name_reaper.reap(deadline=self._clock.now() + REAP_TIMEOUT_SECONDS)
+            self._transport.give_back()
+            if not self._transport.connections:
                 break
         was_wanted = self._background.is_wanted(run)
         self._background.leave(run)
-        if was_wanted and self._wire.connections:
+        if was_wanted and self._transport.connections:
             self.begin()  # a caller connected after the last check, and relied on this run

@@ -92,7 +92,7 @@ class SqlTransport(Generic[ConnectionT]):
         """Return a connection that is not connected yet."""
         raise NotImplementedError
 
-    def _connect(self, link: ConnectionT, deadline: float) -> None:
+    def _connect(self, connection: ConnectionT, deadline: float) -> None:
         """Open the connection, and make it ready for use."""
         raise NotImplementedError
 
@@ -108,7 +108,7 @@ class SqlTransport(Generic[ConnectionT]):
     ) -> Sequence[Rows]:
         """Return the rows of several statements, done together or not at all, in one round trip."""
         return self._patiently(
-            lambda link, until: self._as_one(link, requests, until), deadline, turn
+            lambda connection, until: self._as_one(connection, requests, until), deadline, turn
         )
 
     def transact(
@@ -120,7 +120,11 @@ class SqlTransport(Generic[ConnectionT]):
             return RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
 
         return self._patiently(
-            lambda link, until: self._do(link, trips(self._framing_of(link)), until), deadline, turn
+            lambda connection, until: self._do(
+                connection, trips(self._framing_of(connection)), until
+            ),
+            deadline,
+            turn,
         )
 
     def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
@@ -129,37 +133,39 @@ class SqlTransport(Generic[ConnectionT]):
         def trips() -> RoundTrips[T]:
             return RoundTrips(begin(), begin=(), commit=())
 
-        return self._patiently(lambda link, until: self._do(link, trips(), until), deadline)
+        return self._patiently(
+            lambda connection, until: self._do(connection, trips(), until), deadline
+        )
 
-    def _framing_of(self, link: ConnectionT) -> Framing:
+    def _framing_of(self, connection: ConnectionT) -> Framing:
         """Return the statements that begin and end a transaction on this connection."""
-        del link
+        del connection
         return self._framing
 
     def _as_one(
-        self, link: ConnectionT, requests: Sequence[Query], deadline: float
+        self, connection: ConnectionT, requests: Sequence[Query], deadline: float
     ) -> Sequence[Rows]:
-        framing = self._framing_of(link)
+        framing = self._framing_of(connection)
         opening, closing = framing.opening, framing.closing
         if not opening or (len(requests) == 1 and not framing.frames_one):
-            return link.exchange(requests, deadline=deadline)
+            return connection.exchange(requests, deadline=deadline)
         try:
-            answers = link.exchange([*opening, *requests, *closing], deadline=deadline)
+            answers = connection.exchange([*opening, *requests, *closing], deadline=deadline)
         except self._errors:
-            self._roll_back(link, deadline)
+            self._roll_back(connection, deadline)
             raise
         return answers[len(opening) : len(opening) + len(requests)]
 
-    def _do(self, link: ConnectionT, trips: RoundTrips[T], deadline: float) -> T:
+    def _do(self, connection: ConnectionT, trips: RoundTrips[T], deadline: float) -> T:
         try:
             while (requests := trips.next()) is not None:
-                if trips.has_begun or not self._framing_of(link).frames_one:
-                    trips.answered(link.exchange(requests, deadline=deadline))
+                if trips.has_begun or not self._framing_of(connection).frames_one:
+                    trips.answered(connection.exchange(requests, deadline=deadline))
                 else:
-                    trips.answered(self._as_one(link, requests, deadline))
+                    trips.answered(self._as_one(connection, requests, deadline))
         except self._errors as error:
             if trips.has_begun:
-                self._roll_back(link, deadline)
+                self._roll_back(connection, deadline)
             if not trips.is_committing and self._is_in_doubt(error):
                 # No COMMIT was sent, so the server rolls back.
                 raise sql_errors.undone(
@@ -169,7 +175,7 @@ class SqlTransport(Generic[ConnectionT]):
         except Exception:
             # The error comes from the steps, or there was no time left.
             if trips.has_begun:
-                self._roll_back(link, deadline)
+                self._roll_back(connection, deadline)
             raise
         finally:
             trips.close()
@@ -178,13 +184,13 @@ class SqlTransport(Generic[ConnectionT]):
     def _is_in_doubt(self, error: Exception) -> bool:
         return isinstance(self.refusals.refused(error, where=self.where), OutcomeUnknown)
 
-    def _roll_back(self, link: ConnectionT, deadline: float) -> None:
-        if not link.is_open:
+    def _roll_back(self, connection: ConnectionT, deadline: float) -> None:
+        if not connection.is_open:
             return
         try:
-            link.exchange(self._framing_of(link).roll_back, deadline=deadline)
+            connection.exchange(self._framing_of(connection).roll_back, deadline=deadline)
         except self._failures:
-            link.close()  # which also ends the transaction
+            connection.close()  # which also ends the transaction
 
     def _patiently(
         self,
@@ -198,7 +204,7 @@ class SqlTransport(Generic[ConnectionT]):
         while True:
             turn.wait()
             try:
-                link = self._pool.take(deadline, turn)
+                connection = self._pool.take(deadline, turn)
             except BackendUnavailable:
                 if refusal is None or self._clock.now() < turn.until:
                     raise
@@ -206,31 +212,31 @@ class SqlTransport(Generic[ConnectionT]):
                 # time to connect again.
                 raise refusal from refusal.__cause__
             try:
-                answer = work(link, turn.until)
+                answer = work(connection, turn.until)
             except self._errors as error:
                 pause = self._pause(error, attempt)
                 again_at = self._clock.now() + pause
                 is_late = again_at >= turn.until
                 refusal = self.refusals.refused(error, where=self.where)
                 refusal.__cause__ = error
-                if is_late or not self._may_repeat(error, link):
+                if is_late or not self._may_repeat(error, connection):
                     raise refusal from error
             except Exception:
                 raise  # no transaction is left open, so keep the connection
             except BaseException:
                 # A cancellation or an interrupt struck at an unknown point. The next transaction on
                 # this connection must not commit what this one did.
-                link.close()
+                connection.close()
                 raise
             else:
                 return answer
             finally:
-                self._pool.put_back(link)
+                self._pool.put_back(connection)
             attempt += 1
             turn.pause_until(again_at)
             runtime.sleep(pause)
 
-    def _may_repeat(self, error: Exception, _link: ConnectionT) -> bool:
+    def _may_repeat(self, error: Exception, _connection: ConnectionT) -> bool:
         return self.refusals.may_repeat(error)
 
     def _pause(self, _error: Exception, attempt: int) -> float:

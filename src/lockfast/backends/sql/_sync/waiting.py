@@ -133,13 +133,13 @@ class SqlInbox:
 
     def __init__(
         self,
-        wire: SqlTransport[Any],
+        transport: SqlTransport[Any],
         looking: LineProbe,
         clock: Clock,
         *,
         notification_source: NotificationSource | None,
     ) -> None:
-        self._wire = wire
+        self._transport = transport
         self._looking = looking
         self._clock = clock
         self._notification_source = notification_source
@@ -148,7 +148,7 @@ class SqlInbox:
     def _begin(self) -> None:
         self.channel = new_channel()
         self.state = runtime.StateLock()
-        self.lines = PollSchedule(rings=self._notification_source is not None)
+        self.lines = PollSchedule(notifies=self._notification_source is not None)
         self._wakeups = Wakeups(self._clock)
         self._called: dict[str, None] = {}
         self._subscription: Notifications | None = None
@@ -164,7 +164,7 @@ class SqlInbox:
     @property
     def bell(self) -> str:
         """The channel stored with a waiting claim; empty if notifications would not reach us."""
-        return self.channel if self.lines.rings or self._notification_source is None else ""
+        return self.channel if self.lines.notifies or self._notification_source is None else ""
 
     @property
     def push(self) -> bool | None:
@@ -190,7 +190,7 @@ class SqlInbox:
             # Its wakeup may have come before the answer that put it in line.
             is_called = claim.id in self._called
         if is_called:
-            self._wakeups.ring(claim.id)
+            self._wakeups.wake(claim.id)
         if is_due_sooner:
             self._kick()
 
@@ -211,7 +211,7 @@ class SqlInbox:
         """
         with self.state:
             found = self.lines.behind(claim)
-        self.ring(found)
+        self.wake(found)
         for claim_id in found:
             self.forget(claim_id)
 
@@ -229,13 +229,13 @@ class SqlInbox:
         if self._refused is not None:
             raise self._refused
 
-    def ring(self, claims: list[str]) -> None:
+    def wake(self, claims: list[str]) -> None:
         """Wake claims for a reason other than a notification.
 
         Callers that wait on the subscription are made to notice their wakeup.
         """
         for claim_id in claims:
-            self._wakeups.ring(claim_id)
+            self._wakeups.wake(claim_id)
         if claims and (subscription := self._subscription) is not None:
             subscription.wake_to_check()
 
@@ -283,7 +283,7 @@ class SqlInbox:
             # woken, or they would sleep for ever.
             with self.state:
                 left = self.lines.waiting
-            self.ring(left)
+            self.wake(left)
 
     def _keep_listening(self, run: BackgroundRun) -> None:
         self._refused = None
@@ -323,7 +323,7 @@ class SqlInbox:
             FOREVER if error.is_for_good else self._clock.now() + RESUBSCRIBE_SECONDS
         )
         with self.state:
-            self.lines.rings = False
+            self.lines.notifies = False
         if not self._has_warned:
             self._has_warned = True
             _log.warning("%s", error)
@@ -333,7 +333,7 @@ class SqlInbox:
         subscription = self._opened(notification_source, run)
         try:
             with self.state:
-                self.lines.rings = True
+                self.lines.notifies = True
             self._subscription, self._refused = subscription, None
             # Notifications from before the subscription are lost.
             self._probe_all(run)
@@ -416,7 +416,7 @@ class SqlInbox:
         with self.state:
             probes = self.lines.take_due(now, most=NAMES_PER_POLL)
         try:
-            rows = self._wire.ask(
+            rows = self._transport.ask(
                 self._looking.request(probes), deadline=now + POLL_TIMEOUT_SECONDS
             )
         except LockError as error:
@@ -456,7 +456,7 @@ class SqlInbox:
                 stale = [one for one in self._called if one not in self.lines]
                 for one in stale[:-WAKE_BATCH]:
                     del self._called[one]
-        self._wakeups.ring(claim_id)
+        self._wakeups.wake(claim_id)
 
     def _probe_all(self, run: BackgroundRun) -> None:
         """Probe every line; wake claims that may share a hold, which such a probe can miss."""
@@ -476,7 +476,7 @@ class SqlInbox:
             if i:
                 until = self._clock.now() + WAKE_BATCH_PAUSE_SECONDS
                 runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
-            self.ring(claims[i : i + WAKE_BATCH])
+            self.wake(claims[i : i + WAKE_BATCH])
 
 
 _log = logging.getLogger("lockfast")

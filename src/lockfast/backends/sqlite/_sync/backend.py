@@ -90,7 +90,7 @@ class SqliteBackend(Backend):
             self._wakeups.expect(claim.id)
             if claim.id in self._early_wakeups:
                 self._early_wakeups.discard(claim.id)
-                self._wakeups.ring(claim.id)
+                self._wakeups.wake(claim.id)
         return answer
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
@@ -128,7 +128,7 @@ class SqliteBackend(Backend):
             if is_first and database.is_any_dead(claim):
                 return
 
-    def rouse(self, claim: Claim) -> None:
+    def wake(self, claim: Claim) -> None:
         self._wake_claim(claim.id)
 
     def _wake_claim(self, claim_id: str) -> None:
@@ -139,7 +139,7 @@ class SqliteBackend(Backend):
         # A wakeup may come before the first reply to the claim; `try_acquire` then finds it
         # recorded here.
         self._early_wakeups.add(claim_id)
-        if self._wakeups.ring(claim_id):
+        if self._wakeups.wake(claim_id):
             self._early_wakeups.discard(claim_id)
 
     def _forget(self, claim_id: str) -> None:

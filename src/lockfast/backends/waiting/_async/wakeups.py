@@ -36,7 +36,7 @@ class AsyncWakeups:
         if claim_id not in self._events:
             self._events[claim_id] = runtime.WakeEvent()
 
-    def ring(self, claim_id: str) -> bool:
+    def wake(self, claim_id: str) -> bool:
         """Wake the claim, so that it asks again; false if nobody expects a wakeup for it."""
         event = self._events.get(claim_id)
         if event is not None:
