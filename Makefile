@@ -30,6 +30,8 @@ DISGUISED := tests/core tests/input tests/backends/memory tests/backends/sqlite 
 # The part of these that `make test` has time for.
 DISGUISED_SOON := tests/backends/sqlite/test_contract.py tests/backends/sqlite/test_waiting.py \
 	tests/backends/sqlite/test_killed_and_frozen.py tests/backends/sqlite/test_boots.py
+# Tests of the tree and of the documentation, which belong to `make check`.
+CHECKED := tests/architecture tests/docs
 # Tests with a longer form than the one in `make test` (tests/shared/lengths.py).
 LONG_FORMS := tests/interrupts/test_interrupts.py tests/backends/test_stock.py \
 	tests/fencing/test_stock.py tests/sql_rows/test_one_stock.py \
@@ -55,10 +57,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 .PHONY: test
-test: $(STAMP)-compiled ## Set up everything needed and run every test
+test: $(STAMP)-compiled ## Set up everything needed and run every test but those of `make check`
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
-	$(RUN) -m pytest -n auto --durations=10
+	$(RUN) -m pytest -n auto --durations=10 $(addprefix --ignore=,$(CHECKED))
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-disguised test-elsewhere
 
 # In parallel, since they mostly wait; the output of each is shown when it is done.
@@ -105,7 +107,7 @@ check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
 	$(RUN) -m pyright tests/typing/api_types.py
 	PYTHONPATH='$(CURDIR)/src' $(RUN) -m pyright --pythonpath $(RUN) --ignoreexternal \
 		--verifytypes lockfast > $(VENV)/types.txt || { cat $(VENV)/types.txt; exit 1; }
-	$(RUN) -m pytest -q tests/architecture $(wildcard tests/docs)
+	$(RUN) -m pytest -q $(wildcard $(CHECKED))
 
 # If everything is set up, install nothing more; otherwise only what the command line needs, which
 # takes seconds, while the tools for the tests take half a minute.

@@ -9,7 +9,6 @@ serve several clients, and `on_event` also accepts a list of hooks. Each is impo
 from __future__ import annotations
 
 import importlib
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from lockfast.errors import ConfigurationError, pip_install
@@ -83,6 +82,9 @@ def dashboard() -> str:
 
 
 def _shipped(name: str) -> str:
+    # `import lockfast` imports this package, and would take 6 ms longer.
+    from importlib import resources  # noqa: PLC0415
+
     return resources.files("lockfast.observe").joinpath("shipped", name).read_text("utf-8")
 
 
