@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "lockfast"
 CHALLENGE = ROOT / "challenge" / "src" / "lockfast_challenge"
 
-# `HELD` and `GONE` are words of a format, and `FIRST_PAUSE_SECONDS` has subject and unit.
+# Names that say only a quantity. Words of a format such as `HELD` are fine, and so are names with a
+# subject and a unit such as `FIRST_PAUSE_SECONDS`.
 BARE = {
     "AGAIN", "AT_ONCE", "BEAT", "ENOUGH", "EVERY", "FEW", "FIRST", "GRACE", "IDLE", "KEPT",
     "LARGEST", "LAST", "LATER", "LEAST", "LIMIT", "LONG", "LONGEST", "LOOK_AGAIN", "MANY",
@@ -22,7 +23,7 @@ BARE = {
 
 
 def bare_constants(package: Path) -> Iterator[str]:
-    """Yield the constants of all modules that name a quantity but not what it measures."""
+    """Yield every constant whose name says only a quantity, and not what it measures."""
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         if "/_sync/" not in name:
@@ -32,7 +33,7 @@ def bare_constants(package: Path) -> Iterator[str]:
 
 
 def constants(text: str) -> Iterator[str]:
-    """Yield the names that a module gives to values at its top level."""
+    """Yield the names that a module assigns at its top level."""
     for node in ast.parse(text).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         yield from (one.id for one in targets if isinstance(one, ast.Name))
@@ -44,11 +45,22 @@ def test_no_constant_is_a_bare_quantity(package: Path) -> None:
 
 
 def test_forever_is_defined_once() -> None:
-    """There were twelve copies, under three names."""
+    """`FOREVER` stands for a constant that once had twelve copies, under three names."""
     found = [
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
         if "FOREVER" in constants(path.read_text("utf-8"))
+    ]
+
+    assert found == ["model.py"]
+
+
+def test_forever_is_spelled_by_its_name() -> None:
+    """Another infinity would be a second definition."""
+    found = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if 'float("inf")' in path.read_text("utf-8")
     ]
 
     assert found == ["model.py"]

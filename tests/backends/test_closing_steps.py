@@ -1,4 +1,4 @@
-"""Every step of closing a store is done, whatever the one before raised."""
+"""Closing a store carries out every step, even if an earlier step raises an error."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lockfast import Locks
 
 NOWHERE = "127.0.0.1:1"
 STEPS = {
-    f"redis://{NOWHERE}": ("_inbox.stop", "_wire.close"),
+    f"redis://{NOWHERE}": ("_inbox.stop", "_transport.close"),
     f"redlock://{NOWHERE},127.0.0.1:2,127.0.0.1:3": ("_inbox.stop", "_nodes.close"),
-    f"postgresql://{NOWHERE}/none": ("_inbox.stop", "_wire.close"),
-    f"memcached://{NOWHERE}": ("_wire.close", "_slow_wire.close"),
+    f"postgresql://{NOWHERE}/none": ("_inbox.stop", "_transport.close"),
+    f"memcached://{NOWHERE}": ("_transport.close", "_slow_transport.close"),
     "sqlite:///{folder}/locks.db": ("_database.close", "_worker.stop"),
 }
 

@@ -43,7 +43,7 @@ def test_the_help_lists_every_command_on_windows_too(monkeypatch):
 
 
 def test_a_command_of_another_package_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr("lockfast.cli.app.entry_points", lambda **_: ())
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
 
     done = CliRunner().invoke(app, ["challenge", "--start", "redis"])
     listed = CliRunner().invoke(app, ["--help"])

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack as ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockfast.errors import ConfigurationError
+from lockfast.model import FOREVER
 from lockfast.runtime.gather import gather_tasks as gather
 from lockfast.runtime.interrupts import CleanupObligation
 from lockfast.runtime.tasks import (
@@ -82,22 +83,25 @@ OTHER_FLAVOUR = "a plain def"
 OTHER_CLIENT = "lockfast.Locks"
 OWNER = "task"
 STANDSTILL_TEXT = "the event loop was blocked for {seconds:.1f} s (or this process did not run)"
-"""Explains why background work woke far too late. A loop cannot tell the two causes apart."""
+"""Explains why background work woke far too late. Inside a loop, the two causes cannot be told
+apart.
+"""
 INTERRUPTED_ANYWHERE: bool = False
-"""Whether an interrupt may strike between any two instructions. Not in asyncio, where a task is
-cancelled only at an await."""
+"""Whether an interrupt may strike between any two instructions. In asyncio this is not so, because
+a task is cancelled only at an await.
+"""
 
 Context = asyncio.Task[Any]
 
 
-# Between two awaits a task runs alone, so this lock never waits. `threading.RLock` is written in C,
-# and entering it costs less than a Python context manager that does nothing.
+# A task runs alone between two awaits, so this lock never waits. `threading.RLock` is written in C,
+# and entering it costs less than entering a Python context manager that does nothing.
 StateLock = threading.RLock
 Lock = asyncio.Lock
 
 
 class WakeEvent:
-    """An event that may be set from any thread, like its sync counterpart."""
+    """An event that any thread may set, like its counterpart in the sync flavour."""
 
     __slots__ = ("_is_set", "_loop", "_waiters")
 
@@ -107,7 +111,7 @@ class WakeEvent:
         self._waiters: list[asyncio.Future[None]] = []
 
     def is_set(self) -> bool:
-        """Whether it has been set."""
+        """Return whether the event has been set."""
         return self._is_set
 
     def set(self) -> None:
@@ -118,7 +122,7 @@ class WakeEvent:
             try:
                 self._loop.call_soon_threadsafe(self._set)
             except RuntimeError:
-                # The loop is closed, so nothing in it can be waiting any more.
+                # The loop is closed, so no task can be waiting any more.
                 return
 
     def _set(self) -> None:
@@ -131,7 +135,7 @@ class WakeEvent:
         self._is_set = False
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most `timeout` seconds of the loop's clock."""
+        """Wait until the event is set, at most `timeout` seconds of the loop's clock."""
         if self._is_set:
             return True
         # Use a timer of our own, because `asyncio.timeout` works by cancelling the task, and a wait
@@ -161,7 +165,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def context() -> Context:
-    """Return the current owner context, which is the running task."""
+    """Return the current owner context: the running task."""
     task = asyncio.current_task()
     if task is None:
         raise RuntimeError("an AsyncLocks is used inside a task of a running event loop")
@@ -169,26 +173,28 @@ def context() -> Context:
 
 
 context_name: Callable[[Context], str] = operator.methodcaller("get_name")
-"""Return the display name of an owner context; written in C, because every acquire calls it."""
+"""Return the display name of an owner context. The function is written in C, because every acquire
+calls it.
+"""
 
 
 def has_tasks() -> bool:
-    """Whether several tasks share one owner context; never here, as each task has its own."""
+    """Return whether several tasks share one owner context; never, as each task has its own."""
     return False
 
 
 def has_ended(task: Context) -> bool:
-    """Whether this owner context has ended."""
+    """Return whether this owner context has ended."""
     return task.done()
 
 
 def is_being_cancelled(task: Context) -> bool:
-    """Whether this owner context was cancelled, even if it has not noticed yet."""
+    """Return whether this owner context was cancelled, even if the task has not noticed yet."""
     return task.cancelling() > 0
 
 
 def is_flavoured(function: Callable[..., object]) -> bool:
-    """Whether a lock of this flavour can decorate the function."""
+    """Return whether a lock of this flavour can decorate the function."""
     return inspect.iscoroutinefunction(function)
 
 
@@ -198,7 +204,7 @@ async def sleep(seconds: float) -> None:
 
 
 async def run_all_steps(*steps: Callable[[], Awaitable[object]]) -> None:
-    """Run all cleanup steps in order, even if one raises; then raise its error."""
+    """Run all cleanup steps in order, even if a step raises; then raise the error of that step."""
     if steps:
         try:
             await steps[0]()
@@ -207,7 +213,7 @@ async def run_all_steps(*steps: Callable[[], Awaitable[object]]) -> None:
 
 
 async def wait_for(event: WakeEvent, *, deadline: float, clock: Clock) -> bool:
-    """Wait until the event is set or the deadline has passed; true if it is set."""
+    """Wait until the event is set or the deadline has passed; return whether the event is set."""
     while not event.is_set():
         left = deadline - clock.now()
         if left <= 0:
@@ -217,7 +223,7 @@ async def wait_for(event: WakeEvent, *, deadline: float, clock: Clock) -> bool:
 
 
 class Signal:
-    """Set once, with a reason; can be polled or waited for."""
+    """A signal that is set once, with a reason; callers can poll it or wait for it."""
 
     __slots__ = ("_clock", "_event", "reason")
 
@@ -230,11 +236,11 @@ class Signal:
         return f"<Signal {'not set' if self.reason is None else f'set: {self.reason}'}>"
 
     def is_set(self) -> bool:
-        """Whether the signal has been set."""
+        """Return whether the signal has been set."""
         return self.reason is not None
 
     def set(self, reason: str) -> None:
-        """Set the signal; the first reason stays."""
+        """Set the signal; if it was set before, its reason does not change."""
         if self.reason is None:
             self.reason = reason
         if self._event is not None:
@@ -242,23 +248,23 @@ class Signal:
 
     @must_be_awaited
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the signal is set, at most `timeout` seconds; true if it is set."""
+        """Wait until the signal is set, at most `timeout` seconds; return whether it is set."""
         if self._event is None:
             self._event = WakeEvent()
         if self.reason is not None:
             self._event.set()
-        deadline = float("inf") if timeout is None else self._clock.now() + timeout
+        deadline = FOREVER if timeout is None else self._clock.now() + timeout
         return await wait_for(self._event, deadline=deadline, clock=self._clock)
 
 
 class Task:
-    """A task that was spawned, and can be waited for."""
+    """A task that was spawned; callers can wait for its end."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self._task = task
 
     async def join(self) -> None:
-        """Wait until the task has ended, unless it is the caller itself."""
+        """Wait until the task has ended; return at once if the caller is the task itself."""
         if self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
 
@@ -267,7 +273,7 @@ class Task:
         self._task.cancel()
 
     def is_alive(self) -> bool:
-        """Whether the task still runs."""
+        """Return whether the task still runs."""
         return not self._task.done()
 
 
@@ -277,14 +283,14 @@ _is_background: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 def is_background() -> bool:
-    """Whether this runs in a background task, and not in a call of the application."""
+    """Return whether this runs in a background task, and not in a call of the application."""
     return _is_background.get()
 
 
 def spawn(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Task:
     """Run the function in the background; no part of it runs before this returns."""
-    # Do not use the loop's task factory. An eager one runs the function, perhaps to its end, before
-    # the caller has the task that it spawned.
+    # Do not use the loop's task factory. An eager factory runs the function, perhaps to its end,
+    # before the caller has the task.
     return Task(_start_task(function, name))
 
 
@@ -298,8 +304,8 @@ def run_for_all(
 ) -> Task:
     """Run the function in its own task, which a cancellation of the caller does not end.
 
-    The event is set when the task has ended, for whatever reason. The function could not set it
-    itself, because a task that is cancelled before its first step never runs.
+    The event is set when the task has ended, for whatever reason. The function itself could not do
+    so, because a task that is cancelled before its first step never runs.
     """
     task = _start_task(function, name)
     task.add_done_callback(lambda _: ended.set())
@@ -309,9 +315,9 @@ def run_for_all(
 def spawn_taskless(
     function: Callable[[], Coroutine[Any, Any, None]], *, name: str
 ) -> TasklessRunner:
-    """Like `spawn`, but the function survives a program that cancels all tasks.
+    """Run the function like `spawn`, but keep it running if the program cancels all tasks.
 
-    It may wait only for events.
+    The function may wait only for events.
     """
     return TasklessRunner(function(), name=name, context=_background())
 
@@ -323,12 +329,12 @@ def _background() -> contextvars.Context:
 
 
 async def called(hook: Callable[[Any], object], argument: object) -> None:
-    """Call a hook; an `async def` runs in a task of its own, and is waited for."""
+    """Call a hook; an `async def` runs in a separate task, whose end is waited for."""
     answer = hook(argument)
     if not inspect.iscoroutine(answer):
         return
-    # The hook runs in a task, as its author expects. We wait for it with an event, because the
-    # dispatcher itself does not run in a task.
+    # The hook runs in a task, as its author expects. We wait for that task with an event, because
+    # the dispatcher itself does not run in a task.
     ended = WakeEvent()
     task = asyncio.Task(answer, loop=asyncio.get_running_loop(), context=_background())
     task.add_done_callback(lambda _: ended.set())
@@ -338,7 +344,7 @@ async def called(hook: Callable[[Any], object], argument: object) -> None:
 
 
 def refuse_hook(_hook: object) -> None:
-    """Do nothing, because here a hook may be a plain function or an `async def`."""
+    """Do nothing, because in asyncio a hook may be a plain function or an `async def`."""
 
 
 def leaves_block(function: F) -> F:
@@ -347,7 +353,7 @@ def leaves_block(function: F) -> F:
 
 
 def keep_for_block(_manager: object, obligation: CleanupObligation) -> None:
-    """Rely on the block being left, because nothing interrupts a task between two awaits."""
+    """Fulfil the obligation, because nothing interrupts a task between two awaits."""
     obligation.fulfil()
 
 
@@ -360,15 +366,15 @@ class LoopGuard:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def context(self) -> Context:
-        """Return the current owner context, as `context` does; refuse a second loop."""
+        """Return the current owner context; raise if the client belongs to another loop."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self.check()
-        # Pass the loop, because finding out which one is running costs Python 3.11 a system call.
+        # Pass the loop, because in Python 3.11 the search for the running loop costs a system call.
         return asyncio.current_task(loop) or context()
 
     def check(self) -> None:
-        """Refuse a second loop."""
+        """Raise if the client belongs to another loop; the first call binds the client."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._loop is not None:
@@ -380,13 +386,13 @@ class LoopGuard:
     def call(self, function: Callable[[], None]) -> None:
         """Call the function in the client's loop, at once if possible.
 
-        From another thread, it is called as soon as the loop gets to it.
+        A call from another thread is made as soon as the loop gets to it.
         """
         loop = self._loop
         if loop is None or _running_loop() is loop:
             function()
             return
-        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody is there to call
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits for the call
             loop.call_soon_threadsafe(function)
 
     def forget(self) -> None:
@@ -397,7 +403,7 @@ class LoopGuard:
 class Block:
     """An `async with` block around a lease; its task is cancelled when the lease is lost.
 
-    As in `asyncio.timeout`, our cancellation becomes LeaseLost where the block is left, and any
+    As in `asyncio.timeout`, our own cancellation becomes LeaseLost at the end of the block, and any
     other cancellation stays a cancellation.
     """
 
@@ -423,9 +429,10 @@ class Block:
             return
         self._message = message
         if self._task is _current_task():
-            # The body itself found the loss in a call to us, and that call reports it. Cancelling a
-            # running task takes effect at its next await, which may be after the task has left the
-            # block. Cancelling it from the loop lets us see whether it has left.
+            # The body itself found the loss, in a call to us, and that call reports the loss. The
+            # cancellation of a running task takes effect at its next await, which may be after the
+            # block. So cancel later, from the loop, where we can see whether the task has left the
+            # block.
             asyncio.get_running_loop().call_soon(self._cancel)
         else:
             self._cancel()
@@ -436,7 +443,7 @@ class Block:
             self._task.cancel(self._message)
 
     def leave(self, error: BaseException | None) -> bool:
-        """Whether the error that ends the body is our own interruption."""
+        """Note that the block is left; return whether our own cancellation ended the body."""
         self._left = True
         if not self._interrupted:
             return False

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lockfast.errors import ConfigurationError
+from lockfast.model import FOREVER
 from lockfast.runtime.gather import gather_threads as gather
 from lockfast.runtime.gather import refuse_without_daemons, start_thread
 from lockfast.runtime.interrupts import CleanupObligation, keep_for_block, leaves_block
@@ -91,12 +92,12 @@ context: Callable[[], threading.Thread] = threading.current_thread
 
 
 def has_ended(thread: threading.Thread) -> bool:
-    """Whether this owner context has ended."""
+    """Return whether this owner context has ended."""
     return not thread.is_alive()
 
 
 def is_being_cancelled(_thread: threading.Thread) -> bool:
-    """Whether this owner context was cancelled; never, because a thread cannot be cancelled."""
+    """Return whether this owner context was cancelled; never, as a thread cannot be cancelled."""
     return False
 
 
@@ -106,7 +107,7 @@ def context_name(thread: threading.Thread) -> str:
 
 
 def remember_task(thread: threading.Thread) -> weakref.ref[threading.Thread]:
-    """Return a weak reference to the thread; threads do not inherit what their starter held."""
+    """Return a weak reference to the thread; a thread inherits no holds."""
     return weakref.ref(thread)
 
 
@@ -116,8 +117,8 @@ def task_ancestors() -> tuple[threading.Thread, ...]:
 
 
 def has_tasks() -> bool:
-    """Whether this owner context runs an event loop, whose tasks then all share one owner."""
-    asyncio = sys.modules.get("asyncio")  # without it, the program has no event loop
+    """Return whether this owner context runs an event loop, so that all tasks share one owner."""
+    asyncio = sys.modules.get("asyncio")  # unless asyncio is loaded, there is no event loop
     try:
         return asyncio is not None and asyncio.get_running_loop() is not None
     except RuntimeError:
@@ -130,18 +131,19 @@ def must_be_awaited(function: F) -> F:
 
 
 def is_flavoured(function: Callable[..., object]) -> bool:
-    """Whether a lock of this flavour can decorate the function."""
-    # Code that runs after the call has returned would run without the lock, including the coroutine
-    # of an object whose __call__ is an async def. Generators were refused earlier.
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
+    """Return whether a lock of this flavour can decorate the function."""
+    # Refuse functions whose code runs after the call has returned, because it would run without the
+    # lock. This includes an object whose `__call__` is an async def. Generators were refused
+    # earlier.
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - the attribute itself is needed
     return not any(inspect.iscoroutinefunction(one) for one in (function, call))
 
 
 class WakeEvent:
     """Like `threading.Event`, but with nothing to lock or notify while no thread waits.
 
-    An event is created for every waiting claim, and most events are set by the very thread that
-    waits.
+    An event is created for every waiting claim, and most events are set by the same thread that
+    would wait.
     """
 
     __slots__ = ("_gates", "_is_set", "_is_woken")
@@ -152,13 +154,13 @@ class WakeEvent:
         self._gates: list[threading.Lock] = []
 
     def is_set(self) -> bool:
-        """Whether it has been set."""
+        """Return whether the event has been set."""
         return self._is_set
 
     def set(self) -> None:
         """Wake all waiters."""
-        # Set the flag before looking at the gates, as `wait` adds its gate before looking at the
-        # flag. So at least one of the two sees the other.
+        # Set the flag first, then look at the gates. `wait` adds its gate first, then looks at the
+        # flag. So at least one of the two methods sees what the other has done.
         self._is_set = True
         self._open_gates()
 
@@ -169,7 +171,7 @@ class WakeEvent:
 
     def _open_gates(self) -> None:
         while self._gates:
-            with contextlib.suppress(IndexError):  # another thread was quicker
+            with contextlib.suppress(IndexError):  # another thread has taken the gate
                 self._gates.pop().release()
 
     def clear(self) -> None:
@@ -177,7 +179,7 @@ class WakeEvent:
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most `timeout` seconds; `wake_to_check` ends the wait too."""
+        """Wait until the event is set, or for `timeout` seconds; `wake_to_check` also ends it."""
         gate = threading.Lock()
         gate.acquire()
         self._gates.append(gate)
@@ -187,12 +189,12 @@ class WakeEvent:
             return self._is_set
         finally:
             self._is_woken = False
-            with contextlib.suppress(ValueError):  # the gate has been opened
+            with contextlib.suppress(ValueError):  # the gate has already been removed and opened
                 self._gates.remove(gate)
 
 
 def shield(result: T) -> T:
-    """Return the result; a thread cannot be cancelled, so there is nothing to shield."""
+    """Return the result; a thread cannot be cancelled, so no shield is needed."""
     return result
 
 
@@ -202,9 +204,9 @@ def sleep(seconds: float) -> None:
 
 
 def run_all_steps(*steps: Callable[[], object]) -> None:
-    """Run all cleanup steps in order, even if one raises; then raise its error."""
-    # Do not use an ExitStack. Its frame keeps the exception, and with it everything that an
-    # interrupt left unclosed, until the garbage collector runs.
+    """Run all cleanup steps in order, even if a step raises; then raise the error of that step."""
+    # Do not use an ExitStack. The frame of an ExitStack keeps the exception alive until the garbage
+    # collector runs, and with the exception everything that an interrupt left open.
     if steps:
         try:
             steps[0]()
@@ -213,7 +215,7 @@ def run_all_steps(*steps: Callable[[], object]) -> None:
 
 
 def wait_for(event: WakeEvent, *, deadline: float, clock: Clock) -> bool:
-    """Wait until the event is set or the deadline has passed; true if it is set."""
+    """Wait until the event is set or the deadline has passed; return whether the event is set."""
     while not event.is_set():
         left = deadline - clock.now()
         if left <= 0:
@@ -222,14 +224,14 @@ def wait_for(event: WakeEvent, *, deadline: float, clock: Clock) -> bool:
     return True
 
 
-# There is one lock for all signals, because the first two threads to wait for a signal must share
-# one event. The lock is re-entrant, because a signal handler may wait for a signal while its thread
+# All signals share one lock, under which the first two threads that wait for a signal agree on one
+# event. The lock is re-entrant, because a signal handler may wait for a signal while its thread
 # holds the lock.
 _event_creation = threading.RLock()
 
 
 class Signal:
-    """Set once, with a reason; can be polled or waited for."""
+    """A signal that is set once, with a reason; callers can poll it or wait for it."""
 
     __slots__ = ("_clock", "_event", "reason")
 
@@ -242,31 +244,31 @@ class Signal:
         return f"<Signal {'not set' if self.reason is None else f'set: {self.reason}'}>"
 
     def is_set(self) -> bool:
-        """Whether the signal has been set."""
+        """Return whether the signal has been set."""
         return self.reason is not None
 
     def set(self, reason: str) -> None:
-        """Set the signal; the first reason stays."""
+        """Set the signal; if it was set before, its reason does not change."""
         if self.reason is None:
             self.reason = reason
         if self._event is not None:
             self._event.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the signal is set, at most `timeout` seconds; true if it is set."""
+        """Wait until the signal is set, at most `timeout` seconds; return whether it is set."""
         with _event_creation:
             if self._event is None:
-                # Created on demand, because a WakeEvent costs more than the rest of a lease
-                # together.
+                # Create the event on demand, because a WakeEvent costs more than all the rest of a
+                # lease.
                 self._event = WakeEvent()
         if self.reason is not None:
             self._event.set()
-        deadline = float("inf") if timeout is None else self._clock.now() + timeout
+        deadline = FOREVER if timeout is None else self._clock.now() + timeout
         return wait_for(self._event, deadline=deadline, clock=self._clock)
 
 
 class Task:
-    """A thread that was spawned, and can be waited for."""
+    """A thread that was spawned; callers can wait for its end."""
 
     def __init__(self, thread: threading.Thread) -> None:
         self._thread = thread
@@ -274,7 +276,7 @@ class Task:
         self.has_ended = False
 
     def join(self) -> None:
-        """Wait until the thread has ended, unless it is the caller itself."""
+        """Wait until the thread has ended; return at once if the caller is the thread itself."""
         if self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -282,9 +284,10 @@ class Task:
         """Do nothing, because a thread cannot be cancelled."""
 
     def is_alive(self) -> bool:
-        """Whether the thread still runs; false in a forked child, which has no such thread."""
+        """Return whether the thread still runs; a forked child has no such thread."""
         # Do not ask the thread itself. An interrupt in the middle of `Thread.is_alive` makes Python
-        # believe, for good, that the thread has ended, and a second one would be started as well.
+        # believe, for good, that the thread has ended, and we would start a second thread besides
+        # the first.
         return not self.has_ended and self._process == os.getpid()
 
 
@@ -294,12 +297,12 @@ _here = threading.local()
 
 
 def is_background() -> bool:
-    """Whether this runs in a background thread, and not in a call of the application."""
+    """Return whether this runs in a background thread, and not in a call of the application."""
     return getattr(_here, "is_background", False)
 
 
 def spawn(function: Callable[[], None], *, name: str) -> Task:
-    """Run the function in the background; it does not keep the interpreter alive."""
+    """Run the function in a background thread, which does not keep the interpreter alive."""
 
     def work() -> None:
         _here.is_background = True
@@ -315,7 +318,7 @@ def spawn(function: Callable[[], None], *, name: str) -> Task:
 
 
 def run_for_all(function: Callable[[], None], *, name: str, ended: WakeEvent) -> Task | None:
-    """Run the function here, as the caller cannot be cancelled and a new thread would cost more.
+    """Run the function on the caller's thread, which cannot be cancelled; a new thread costs more.
 
     The event is set when the function has ended, for whatever reason.
     """
@@ -344,13 +347,13 @@ def refuse_hook(hook: object) -> None:
         )
 
 
-# A function that gevent replaces, as it was when our modules imported Python's locks, events and
-# sleeps.
+# gevent may replace this function. This is the function at the time when our modules imported
+# Python's locks, events and sleeps.
 _ALLOCATE_LOCK = _thread.allocate_lock
 
 
 def _refuse_patched() -> None:
-    """Raise if greenlets that we cannot work with have replaced this process's threads."""
+    """Raise if greenlets that do not work with Lockfast have replaced this process's threads."""
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and patcher.is_monkey_patched("socket"):
         raise ConfigurationError(
@@ -370,7 +373,7 @@ def _refuse_patched() -> None:
 
 
 class LoopGuard:
-    """Accepts every thread, real or from gevent, because a sync client belongs to no event loop."""
+    """Accepts any thread, native or gevent's, because a sync client belongs to no event loop."""
 
     def __init__(self) -> None:
         refuse_without_daemons()
@@ -379,15 +382,15 @@ class LoopGuard:
     def context(self) -> Context:
         """Return the current owner context.
 
-        The threads are checked at each acquire, because gunicorn with --preload forks first and
-        patches afterwards. When the client is created and when the fork ends, there is nothing to
-        see yet.
+        Replaced threads are looked for at each acquire. With --preload, gunicorn forks first and
+        replaces the threads afterwards, so neither the creation of the client nor the end of the
+        fork would be late enough.
         """
         self.check()
         return threading.current_thread()
 
     def check(self) -> None:
-        """Refuse threads that were replaced in the meantime; a sync client serves every thread."""
+        """Raise if unsupported greenlets have replaced the threads; otherwise accept any thread."""
         if _thread.allocate_lock is not _ALLOCATE_LOCK:
             _refuse_patched()
 
@@ -414,14 +417,14 @@ class Block:
         return self._thread
 
     def interrupt(self, _message: str) -> None:
-        """Do nothing; the body learns of the loss from `check()` or when it leaves."""
+        """Do nothing; the body learns of the loss when it calls `check()` or leaves the block."""
 
     def leave(self, _error: BaseException | None) -> bool:
-        """Whether the error that ends the body is our own interruption; never, in threads."""
+        """Return whether our own cancellation ended the body; never, as threads have none."""
         return False
 
     def finish(self) -> None:
-        """Do nothing, because nobody waits for a thread's block."""
+        """Do nothing, because nothing waits for the end of a thread's block."""
 
     def finished(self, *, deadline: float, clock: Clock) -> None:
         """Do nothing, because no body is ever interrupted."""
@@ -431,15 +434,15 @@ class Closable(Protocol):
     """Something that can be closed."""
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release all resources."""
 
 
-# Module state, because the interpreter exits only once.
+# This is module state, because the interpreter exits only once.
 _open: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
 def close_at_exit(one: Closable) -> None:
-    """Close the object when the interpreter exits, if it still exists then."""
+    """Close the object when the interpreter exits, unless the object is gone by then."""
     _open.add(one)
 
 

@@ -32,7 +32,7 @@ class Direction:
         """Set when a message passes while a fault strikes all connections."""
 
     def open(self) -> None:
-        """Deliver the held messages, and cut no more replies."""
+        """Deliver the held messages, and stop cutting replies."""
         self.cuts.clear()
         self.cuts_all = self.met = None
         self.is_open.set()
@@ -43,7 +43,7 @@ class Direction:
 
 
 class Connection:
-    """A client's connection, and the matching one to the server."""
+    """A client's connection to the proxy, and the matching connection to the server."""
 
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
         self.client = client
@@ -75,15 +75,17 @@ class Message:
     data: bytes
     number: object = None
     is_ruled: bool = True
-    """Whether rules apply to this message. They do not apply to handshakes, whose form differs from
-    that of requests."""
+    """Whether rules apply to this message.
+
+    Rules do not apply to handshakes, whose form differs from that of requests.
+    """
 
 
 Division = Callable[[asyncio.StreamReader], AsyncGenerator[Message, None]]
 """Splits a stream into messages."""
 
 Which = bytes | Callable[[Any], bool]
-"""Selects requests: those that contain the bytes, or for which the function returns true."""
+"""Selects the requests that contain the bytes, or those for which the function returns true."""
 
 
 async def by_chunk(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
@@ -94,7 +96,7 @@ async def by_chunk(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None
 
 @dataclass
 class Rule:
-    """What happens to the connection on which a matching request arrives."""
+    """The effect on a connection when a matching request arrives."""
 
     which: Callable[[Any], bool]
     act: Callable[[Connection, Message], None]
@@ -103,7 +105,7 @@ class Rule:
     met: threading.Event
 
     def applies_to(self, request: Message) -> bool:
-        """Return whether the rule acts on this request, and count it if so."""
+        """Return whether the rule acts on this request; if it does, count the request."""
         if self.left <= 0 or not self.which(request):
             return False
         if self.to_skip:
@@ -114,7 +116,7 @@ class Rule:
 
 
 class Proxy:
-    """A proxy in front of a server, which is on this machine unless `host` says otherwise.
+    """A proxy in front of a server, which is on this machine unless `host` names another.
 
     A client that connects before the server listens is kept waiting for up to `listens_within`
     seconds.
@@ -161,7 +163,7 @@ class Proxy:
     # set when the first of these requests has arrived.
 
     def lose_reply_to(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
-        """Deliver the request, and drop all replies on its connection from then on."""
+        """Deliver the request, and from then on drop all replies on its connection."""
 
         def act(one: Connection, _: Message) -> None:
             one.down.is_dropped = True
@@ -187,16 +189,8 @@ class Proxy:
         return self._rule(which, lambda one, _: one.up.is_open.clear(), times, nth)
 
     def hold_replies(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
-        """Deliver the request, and hold all replies on its connection from then on."""
+        """Deliver the request, and from then on hold all replies on its connection."""
         return self._rule(which, lambda one, _: one.down.is_open.clear(), times, nth)
-
-    def lose_requests(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
-        """Drop the request, and everything after it on its connection."""
-
-        def act(one: Connection, _: Message) -> None:
-            one.up.is_dropped = True
-
-        return self._rule(which, act, times, nth)
 
     def reset_on(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
         """Reset the connection instead of delivering the request."""
@@ -226,23 +220,24 @@ class Proxy:
         return self._rule(which, act, 1, 1)
 
     def let_through(self) -> None:
-        """Deliver all held messages, even if their client is gone by now; remove all rules."""
+        """Deliver all held messages, even if their client has gone; remove all rules."""
         self._rules.clear()
         self._on_loop(self._open_all)
 
     def reset_and_let_through(self) -> None:
-        """Reset all connections, which loses the held messages, and hold nothing more."""
+        """Reset all connections, so that the held messages are lost, and stop holding messages."""
         self.reset()
         self.let_through()
 
     # -- faults on all connections ---------------------------------------------------------
 
     def delay(self, seconds: float) -> None:
-        """Delay every message by this many seconds from now on, in either direction."""
+        """From now on, delay every message in either direction by this many seconds."""
         self._delay = seconds
 
     # Each of the next five methods also acts on messages already under way and on later
-    # connections, until `let_through`. The event is set when the first message is affected.
+    # connections, until `let_through`. The returned event is set when the first message is
+    # affected.
 
     def hold_all_requests(self) -> threading.Event:
         """Hold everything on its way to the server."""
@@ -261,7 +256,7 @@ class Proxy:
         return self._strike(lambda one: one.down, lambda down: setattr(down, "is_dropped", True))
 
     def cut_all_replies(self, *, after: int) -> threading.Event:
-        """Deliver `after` bytes of the next reply on each connection, then reset it."""
+        """Deliver `after` bytes of the next reply on a connection, then reset the connection."""
         return self._strike(lambda one: one.down, lambda down: setattr(down, "cuts_all", after))
 
     def reset(self) -> None:
@@ -269,7 +264,7 @@ class Proxy:
         self._on_loop(self._reset_all)
 
     def refuse(self) -> None:
-        """Reset all connections, and each new one at once."""
+        """Reset all connections, and reset each new connection at once."""
         self._is_refusing = True
         self.reset()
 
@@ -278,7 +273,7 @@ class Proxy:
         self._is_refusing = False
 
     def cut(self, *, told: bool = False) -> None:
-        """Deliver nothing more in either direction, and close nothing.
+        """Deliver nothing more in either direction, without closing the connections.
 
         If `told`, the clients' ends are reset, and the server does not notice.
         """
@@ -294,7 +289,7 @@ class Proxy:
         self._on_loop(cut)
 
     def mend(self) -> None:
-        """Forward again; messages that were under way when the proxy was cut are lost."""
+        """Forward messages again; messages that were under way when the proxy was cut are lost."""
         self.reset()
         self.let_through()
         eventually(lambda: not self.connections, what="the old connections are gone")
@@ -306,7 +301,7 @@ class Proxy:
 
     @property
     def is_refusing(self) -> bool:
-        """Whether new connections are refused, whether or not the proxy is cut."""
+        """Whether new connections are refused, by `refuse` or by `cut`."""
         return self._is_refusing
 
     @property
@@ -425,7 +420,7 @@ class Proxy:
                     if cut is not None:
                         one.reset()
                         return
-            # While the proxy is cut, not even the end of the stream is passed on.
+            # While the proxy is cut, it does not even pass on the end of the stream.
             await direction.is_open.wait()
             writer.close()
         except OSError:

@@ -16,27 +16,28 @@ if TYPE_CHECKING:
     from lockfast.backends.etcd.keys import NameKeys
     from lockfast.backends.etcd.replies import KeyValue
 
-# Orphans are holds whose claims are gone. This part records when we first saw them, and how long
-# they still count.
+# Orphans are holds whose claims are gone. This part records when we first saw each orphan, and how
+# long the orphan still counts.
 #
 # A missing claim does not prove that its holder has stopped. If etcd's leader freezes for longer
 # than the ttl and then comes back, it revokes leases that its successor has just renewed
-# (etcd-io/etcd#15247). The holder trusts its lease for its ttl at most. So a client that sees the
+# (etcd-io/etcd#15247). The holder trusts its lease for at most one ttl. So a client that sees the
 # hold without its claim waits for that long, on its own clock and from its own first sight of the
-# hold. Where nobody waits, etcd removes the hold, which `_async/line.py` makes sure of.
+# hold. If no client waits, etcd removes the hold, because `_async/line.py` puts the hold under a
+# lease.
 
 ORPHANS_MAX = 10_000
-"""Maximum number of orphans remembered; the waiting time of a forgotten one starts again."""
+"""Maximum number of orphans remembered; the waiting time of a forgotten orphan starts again."""
 
 
 class Orphans:
-    """The orphans that one client has seen, and how long each counts according to its record."""
+    """The orphans that one client has seen, and how long each orphan still counts."""
 
     def __init__(self, grace: Callable[[bytes], float] = grace_in) -> None:
         self._grace = grace
         self._seen: dict[tuple[bytes, int, bytes], float] = {}
-        """When each orphan was first seen. The orphan is identified by its key, its creation and
-        its record, which stay the same when the hold is put under a lease."""
+        """When each orphan was first seen. An orphan is identified by the key, the creation and the
+        record of its hold, which stay the same when the hold is put under a lease."""
 
     def look(self, line: Iterable[EtcdEntry], *, now: float) -> list[EtcdEntry]:
         """Record the orphans in a line, and return those whose time is up.
@@ -101,20 +102,15 @@ class EtcdEntry:
         return
 
     @property
-    def is_orphan(self) -> bool:
-        """Whether this entry is a hold without its claim."""
-        return self.claim is None
-
-    @property
     def token(self) -> int:
-        """The revision at which the claim was created, or the hold if this is an orphan."""
+        """The revision that created the claim, or the hold if this entry is an orphan."""
         one = self.claim or self.hold
         return 0 if one is None else one.created
 
     def seen(self) -> SeenEntry:
         """Return this entry in the form that all stores with sessions report."""
         one = self.claim or self.hold
-        assert one is not None  # noqa: S101 - it is one or the other
+        assert one is not None  # noqa: S101 - an entry has a claim or a hold
         data = one.value if self.left is None else keys.closed(one.value, seconds=self.left)
         at = keys.at_in(one.value)
         age = 0.0 if at is None else max(0.0, time.time() - at)
@@ -142,8 +138,8 @@ class EtcdLine(LineView):
         self.revision: int = revision
         held = None if number is None else entries[number].hold
         self.has_hold: bool = held is not None and not held.lease
-        """Whether our claim is already admitted in the store, until it ends. A hold under a lease
-        does not count, because it was orphaned and will expire."""
+        """Whether our claim is already admitted, and stays so until it ends. A hold under a lease
+        does not count, because that hold was orphaned and will expire."""
         left = [one.left for one in entries if one.left is not None]
         self.retry_in: float | None = min(left, default=None)
 
@@ -170,7 +166,8 @@ def in_line(found: Iterable[KeyValue], keys: NameKeys) -> list[EtcdEntry]:
                 "namespace of your own"
             ) from None
         if not one.value.startswith(b'{"format": 1,'):
-            # This call raises with the reason: the record is newer than this version, or not ours.
+            # This call raises an error that says whether the record is newer than this version or
+            # not ours.
             capacity_in(one.value, key=one.key.decode(errors="replace"))
         tail = name.rpartition("/")[2]
         entry = claims.get(tail)

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/client/_async/sharded.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""A lock that is split into shards, of which a caller takes any free one."""
+"""A lock that is split into shards; a caller takes any free shard."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from lockfast.errors import (
     OutcomeUnknown,
     shards_timeout,
 )
+from lockfast.model import FOREVER
 from lockfast.options import (
     UNSET,
     LockOptions,
@@ -51,7 +52,7 @@ SHARD_MIN_WAIT_SECONDS = 1e-6
 class ShardLease(Lease):
     """A lease on one shard; `shard` is its number, counted from 0.
 
-    Its token orders only the holders of this shard. Tokens of two shards cannot be compared.
+    The token orders only the holders of this shard; tokens of two shards cannot be compared.
     """
 
     __slots__ = ("shard",)
@@ -62,11 +63,11 @@ class ShardLease(Lease):
 
 
 class Sharded(NotPicklable):
-    """A set of locks, one per shard; a caller gets any one of them.
+    """A set of locks, one per shard; a caller gets any free shard.
 
     Each shard is a lock of its own, called `stock#0`, `stock#1` and so on (see `names`). To get a
-    certain shard, take the lock of that name. A thread or task that holds a shard and asks again
-    gets the same shard again, unless reentrant=False.
+    certain shard, acquire the lock with the shard's name. A thread or task that holds a shard and
+    asks again gets the same shard again, unless reentrant=False.
     """
 
     _advice = "pass on its name and its number of shards, and make it there"
@@ -80,8 +81,8 @@ class Sharded(NotPicklable):
         self._client = client
         self._options = options
         self._locks = tuple(Lock(client, one, options) for one in self.names)
-        # The first shard is random, so that processes do not go round in step. The others follow in
-        # turn.
+        # The first shard is random, so that processes do not try the shards in step. The other
+        # shards follow in turn.
         self._turns = itertools.count(int(client.clock.jitter() * shards))
         self._entered: OpenBlocks[ShardLease] = OpenBlocks(client)
         self.delays_look: bool = False
@@ -97,7 +98,7 @@ class Sharded(NotPicklable):
     ) -> ShardLease:
         """Return a lease on a free shard, or wait until one becomes free.
 
-        `timeout` and `cancel` are those of a lock's `acquire`.
+        `timeout` and `cancel` mean the same as for `acquire` of a lock.
         """
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
         if cancel is not None:
@@ -108,7 +109,7 @@ class Sharded(NotPicklable):
         try:
             lease = shard_acquisition.run()
             shard_acquisition.together.owes = (
-                False  # the caller has it now, as no interrupt strikes before return
+                False  # the caller has the lease now, as no interrupt strikes before return
             )
             return lease  # noqa: TRY300 - as above
         except BaseException:
@@ -134,7 +135,7 @@ class Sharded(NotPicklable):
         return self._locks[shard]
 
     def next_turn(self) -> int:
-        """Return the shard to ask first; successive calls return each shard in turn."""
+        """Return the shard to ask first; successive calls return the shards in turn."""
         return next(self._turns) % self.shards
 
     def __enter__(self) -> ShardLease:
@@ -179,7 +180,8 @@ class _ShardAcquisition:
     """One call to acquire_any, with all acquires that it has begun.
 
     The object exists before the first request, and belongs to the calling frames. If these frames
-    are gone before everything is cleaned up, the background does the rest, as for a single lock.
+    end before everything is cleaned up, the background does the rest of the cleanup, as for a
+    single lock.
     """
 
     def __init__(self, sharded: Sharded, timeout: float | None, cancel: Cancel | None) -> None:
@@ -191,7 +193,7 @@ class _ShardAcquisition:
         self.timeout = timeout
         self._cancel = cancel
         self._began = self.client.clock.now()
-        self.deadline = float("inf") if timeout is None else self._began + timeout
+        self.deadline = FOREVER if timeout is None else self._began + timeout
 
     def run(self) -> ShardLease:
         """Return the lease, or raise and leave nothing behind."""
@@ -206,12 +208,13 @@ class _ShardAcquisition:
             return self._stand_in_lines(shard)
         except AcquireTimeout as error:
             name, shards = self.sharded.name, self.sharded.shards
-            # This is the time in all lines together; the error has only the time in the last.
+            # `waited` is the time in all lines together; `error` has only the time in the last
+            # line.
             waited = self.client.clock.now() - self._began if self.timeout else 0.0
             raise shards_timeout(name, error, shards=shards, waited=waited) from None
 
     def leave_behind(self) -> None:
-        """Let the background end the acquires whose leases no caller gets."""
+        """Let the background end the acquires whose leases do not reach the caller."""
         for one in self.attempts:
             one.leave_behind()
 
@@ -239,7 +242,7 @@ class _ShardAcquisition:
         while True:
             left = None
             if self.timeout is not None:
-                # Never pass 0, which would mean not to wait at all.
+                # Never pass 0, because then the acquire would not wait at all.
                 left = max(SHARD_MIN_WAIT_SECONDS, self.deadline - self.client.clock.now())
             looking = _ShardLooks(self, shard)
             try:
@@ -249,9 +252,9 @@ class _ShardAcquisition:
                     return looking.lease
                 shard = looking.moves_to
             except BaseException as error:
-                # A cancellation or an interrupt may strike while we leave the line. A lease that
-                # was taken on another shard must not stay held for as long as the error and its
-                # frames are referenced.
+                # A cancellation or an interrupt may strike while we leave the line. If a lease on
+                # another shard was taken, it must not stay held for as long as something references
+                # the error and its frames.
                 if looking.lease is not None:
                     self._give_back(looking.lease, error)
                 raise
@@ -288,12 +291,12 @@ class _ShardAcquisition:
 
 
 class _ShardLooks:
-    """How a waiter in line at one shard learns about the others."""
+    """Looks at the other shards from time to time, for a waiter in line at one shard."""
 
     def __init__(self, shard_acquisition: _ShardAcquisition, own: int) -> None:
-        # The reference is weak, because the call references the acquire that uses this object. A
-        # cycle would keep the call from being dropped, and cleaned up, when an interrupt has ended
-        # its frames.
+        # The reference is weak, because `_ShardAcquisition` references the acquire that uses this
+        # object. With a cycle of references, Python would not drop the `_ShardAcquisition`, and so
+        # not clean up, when an interrupt has ended its frames.
         self._taking = weakref.ref(shard_acquisition)
         self._client = shard_acquisition.client
         self._sharded = shard_acquisition.sharded
@@ -304,11 +307,11 @@ class _ShardLooks:
         self.moves_to = own
 
     def look(self) -> float:
-        """Return when to look again; raise MoveToShard if the line should be left."""
+        """Look at the other shards; return when to look again, or raise MoveToShard to move."""
         clock = self._client.clock
         now = clock.now()
         if self._sharded.shards == 1:
-            return float("inf")  # there are no other shards
+            return FOREVER  # there are no other shards
         if self._due is None:
             self._since = now
             self._due = self._next_look(now)
@@ -322,7 +325,7 @@ class _ShardLooks:
             self._sharded.delays_look = self._outlook.is_crowded()
             self._try_vacant()
         except (BackendError, OutcomeUnknown) as error:
-            # Our place in line is safe, and our next request there would report an outage.
+            # The place in line is safe, and the next request from there would report an outage.
             self._client.logger.debug("the other shards were not looked at: %s", error)
         faster_shard = self._outlook.faster_shard()
         if faster_shard is not None:
@@ -332,7 +335,7 @@ class _ShardLooks:
         return self._due
 
     def was_admitted(self) -> None:
-        """Note that our own line admitted us, or that there was no need to wait."""
+        """Note that the caller was admitted in its own line, or did not need to wait."""
         if (
             self._due is not None
             and self._client.clock.now() < self._since + FIRST_SHARD_LOOK_SECONDS
@@ -345,7 +348,7 @@ class _ShardLooks:
 
     def _try_vacant(self) -> None:
         shard_acquisition = self._taking()
-        assert shard_acquisition is not None  # noqa: S101 - the frames that wait have it
+        assert shard_acquisition is not None  # noqa: S101 - the waiting frames reference it
         for shard in self._outlook.vacant():
             # Try no shard after the deadline, because the whole call must end within one more
             # request.

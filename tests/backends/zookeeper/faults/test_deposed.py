@@ -7,6 +7,7 @@ them, each with a holder and a waiter in either flavour.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import pytest
@@ -27,6 +28,9 @@ pytestmark = pytest.mark.timeout(400)
 
 TRIALS = int(os.environ.get("LOCKFAST_TRIALS", "1"))
 
+DETECTION_TRIALS = 5
+"""Maximum trials until one finds every client that lacks a defence; one is nearly always enough."""
+
 SYNC_LIMIT = 40
 """Ticks that a leader waits for its followers: far longer than an election and a ttl."""
 
@@ -39,7 +43,7 @@ leader."""
 def _trusted_together(
     scenes, ensemble: PartitionableEnsemble, *, silently: bool, lag: float
 ) -> int:
-    """Depose the leader of the holders, and return how many of them overlapped with the next.
+    """Depose the holders' leader; return how many holders overlapped with their successors.
 
     `lag` is the time since a renewal, as a fraction of the ttl.
     """
@@ -54,7 +58,7 @@ def _trusted_together(
 
 
 def _overlaps(scene) -> Future[bool]:
-    """Return whether the holder is still trusted when the next one has the lock."""
+    """Return whether the holder is still trusted when its successor has the lock."""
 
     def look() -> bool:
         scene.waiter.result(PATIENT)
@@ -64,15 +68,14 @@ def _overlaps(scene) -> Future[bool]:
 
 
 def _called_current(scenes, ensemble: PartitionableEnsemble) -> int:
-    """Depose the leader of the holders, and return how many sequencers it calls current.
+    """Depose the holders' leader; return how many of their sequencers it calls current.
 
-    It is asked when the next one has the lock.
+    The leader is asked about a sequencer when the holder's successor has the lock.
     """
     leader = ensemble.leader()
     checkers = []
     for one in scenes:
-        one.hold(leader.url, ttl=TTL)
-        one.wait_behind(_others(ensemble, leader), ttl=60)
+        one.begin(leader.url, ttl=TTL, behind=_others(ensemble, leader))
         checkers.append(one.flavour.locks(leader.url, ttl=60))
         assert checkers[-1].is_current(one.lease.sequencer)
 
@@ -80,6 +83,19 @@ def _called_current(scenes, ensemble: PartitionableEnsemble) -> int:
 
     looks = [_is_current(*pair) for pair in zip(scenes, checkers, strict=True)]
     return sum(one.result(PATIENT) for one in looks)
+
+
+def _finds_all(scenes, ensemble: PartitionableEnsemble, trial: Callable[[], int]) -> bool:
+    """Return whether one of a few trials finds every scene.
+
+    On a busy machine, an election may take longer than the old leader believes that it leads. Such
+    a trial finds nothing.
+    """
+    for _ in range(DETECTION_TRIALS):
+        if trial() == len(scenes):
+            return True
+        ensemble.heal()
+    return False
 
 
 def _is_current(scene, checker) -> Future[bool]:
@@ -108,7 +124,7 @@ def _others(ensemble: PartitionableEnsemble, leader: ZooKeeperServer) -> str:
 @pytest.mark.parametrize("trial", range(TRIALS))
 @pytest.mark.parametrize("silently", [False, True], ids=["deposed", "cut off silently"])
 def test_a_leader_that_was_deposed_keeps_no_holder_in_the_dark(scenes, cuttable, silently, trial):
-    """It answers reads, pings, `sync` and handshakes; the holder stops before the next holds."""
+    """A deposed leader still answers reads, but a holder stops before its successor holds."""
     assert not _trusted_together(scenes, cuttable, silently=silently, lag=trial % 10 / 30)
 
     for one in scenes:
@@ -118,26 +134,29 @@ def test_a_leader_that_was_deposed_keeps_no_holder_in_the_dark(scenes, cuttable,
 
 
 def test_such_a_trial_finds_a_heartbeat_that_is_no_transaction(scenes, cuttable, monkeypatch):
-    """With a `sync` instead, which needs no majority, two trusted holders are seen."""
+    """If keep-alives were a `sync`, which needs no majority, a trial would find two holders."""
     monkeypatch.setattr(requests, "Confirm", requests.Sync)
 
-    assert _trusted_together(scenes, cuttable, silently=False, lag=0.0) == len(scenes)
+    def trial() -> int:
+        return _trusted_together(scenes, cuttable, silently=False, lag=0.0)
+
+    assert _finds_all(scenes, cuttable, trial)
 
 
 def test_a_leader_that_was_deposed_calls_no_sequencer_current(scenes, cuttable):
-    """A client that asks it whether a lease still holds gets no reply, rather than an old one."""
+    """A client that asks a deposed leader about a lease gets no reply, rather than an old one."""
     assert not _called_current(scenes, cuttable)
 
 
 def test_such_a_trial_finds_a_look_that_no_majority_confirms(scenes, cuttable, monkeypatch):
-    """After a `sync` alone, the deposed leader calls a lease current that is over."""
+    """If looks were confirmed by `sync` alone, a deposed leader would call a lost lease current."""
     monkeypatch.setattr(requests, "Confirm", requests.Sync)
 
-    assert _called_current(scenes, cuttable) == len(scenes)
+    assert _finds_all(scenes, cuttable, lambda: _called_current(scenes, cuttable))
 
 
 def test_a_greeting_by_a_deposed_leader_gives_no_more_time(scenes, cuttable, outliving):
-    """It welcomes new connections for as long as it believes that it leads."""
+    """A deposed leader accepts connections while it believes it leads; that extends no lease."""
     leader = cuttable.leader()
     proxy = outliving.enter_context(ZooKeeperProxy(leader.port))
     for one in scenes:
@@ -153,7 +172,7 @@ def test_a_greeting_by_a_deposed_leader_gives_no_more_time(scenes, cuttable, out
 
 
 def test_a_holder_that_reaches_the_new_leader_too_keeps_its_lease(scenes, cuttable):
-    """The old leader is left once it confirms nothing; the session goes on under the new one."""
+    """A holder leaves a leader that confirms nothing; the session goes on under the new leader."""
     leader = cuttable.leader()
     for one in scenes:
         one.hold(cuttable.url_from(leader), ttl=LONG, randomize_hosts=False)

@@ -37,7 +37,7 @@ RENEW_BATCH = 250
 
 
 class MemcachedBackend(Backend):
-    """Locks in a memcached server, each an item that is changed only by compare-and-swap."""
+    """Locks in a memcached server; each lock is an item changed only by compare-and-swap."""
 
     capabilities = Capabilities(
         fair=False,
@@ -73,7 +73,7 @@ class MemcachedBackend(Backend):
         self._transport = MemcachedTransport(address, ours=ours, clock=clock)
         # Slow requests have a connection of their own, because a request for all keys, or for a
         # statistic, delays all requests behind it.
-        self._slow_wire = MemcachedTransport(address, ours=ours, clock=clock)
+        self._slow_transport = MemcachedTransport(address, ours=ours, clock=clock)
         self._state = runtime.StateLock()
         self._tombstones = Tombstones()
         self._pauses = PollPauses()
@@ -144,9 +144,9 @@ class MemcachedBackend(Backend):
         return self._transport.run_steps(begin, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """Yield the names in use; the deadline applies to each round trip, as there may be many."""
+        """Yield the names in use; `deadline` limits each round trip, not the whole survey."""
         patience = deadline - self._clock.now()
-        listed = self._slow_wire.answer(meta.EVERY_KEY, deadline=deadline)
+        listed = self._slow_transport.answer(meta.EVERY_KEY, deadline=deadline)
         keys = _keys(listed, namespace=self._namespace)
         found: list[Inspection] = []
         for first in range(0, len(keys), RENEW_BATCH):
@@ -173,7 +173,7 @@ class MemcachedBackend(Backend):
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         asked = [meta.STATS, meta.STATS_SETTINGS, meta.STATS_ITEMS]
-        answers = [self._slow_wire.answer(one, deadline=deadline) for one in asked]
+        answers = [self._slow_transport.answer(one, deadline=deadline) for one in asked]
         general, settings, items = map(statistics, answers)
         return findings(Facts(self._address, self._longest_ttl, general, settings, items))
 
@@ -187,12 +187,12 @@ class MemcachedBackend(Backend):
         del client, deadline
 
     def close(self) -> None:
-        runtime.run_all_steps(self._transport.close, self._slow_wire.close)
+        runtime.run_all_steps(self._transport.close, self._slow_transport.close)
 
     def after_fork_in_child(self) -> None:
         """Start the child without any state of the parent."""
         self._transport.after_fork_in_child()
-        self._slow_wire.after_fork_in_child()
+        self._slow_transport.after_fork_in_child()
         self._state = runtime.StateLock()
         self._tombstones, self._pauses = Tombstones(), PollPauses()
         self._wakeups = Wakeups(self._clock)
@@ -201,10 +201,10 @@ class MemcachedBackend(Backend):
         return key_of(self._namespace, name)
 
     def _token_after(self, last: int) -> int:
-        """Return the token of the next grant, 0 if this client uses none.
+        """Return the token of the next grant, or 0 if this client does not use tokens.
 
-        Tokens come from this machine's clock, because nothing in the protocol reports the server's.
-        So they are unsafe, and only clients that opted in get them.
+        Tokens come from this machine's clock, because nothing in the protocol reports the server's
+        clock. So the tokens are unsafe, and only clients that opted in get them.
         """
         return next_token(last=last, clock=time.time()) if self._has_tokens else 0
 

@@ -24,6 +24,7 @@ from lockfast.core.door import ADMISSION_WINDOW_SECONDS, capacity_conflict
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import LockError
 from lockfast.model import (
+    FOREVER,
     Capabilities,
     Grant,
     Held,
@@ -43,19 +44,19 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 RENEW_BATCH = 250
-"""Renewal batch size, so that neither the server nor an event loop stalls. It does not apply to a
-cluster, where all leases are renewed in one call and split by node, because the leases of one
-node must not wait for another node that is frozen."""
+"""Renewal batch size, small enough that neither the server nor an event loop stalls. On a cluster
+there is no limit: one call renews all leases, and the transport splits them by node, because the
+leases on one node must not wait for another node that is frozen."""
 
-WAKEUP_ONLY = float("inf")
-"""Retry delay of a claim in line, which asks again only when woken, because heartbeats notice
-everything else."""
+WAKEUP_ONLY = FOREVER
+"""Retry delay of a claim in line. The claim asks again only when it is woken, because the client's
+heartbeats detect every change that comes without a wakeup."""
 
 PUSHED_GRANT_FRACTION = 0.5
-"""Fraction of the admission window during which a pushed grant is used as it is. After that the
-claim asks the store, because one request makes it a lease with a full ttl. The rest of the
-window might be too short for the renewal that must come first, and the holder would be notified
-of a loss although nobody has taken the lock."""
+"""Fraction of the admission window during which a claim uses a pushed grant without asking the
+store. Later the claim asks, and the reply makes it a lease with a full ttl. Otherwise the rest of
+the window might be too short for the first renewal, and the holder would be notified of a loss
+although nobody else has the lock."""
 
 
 class RedisBackend(Backend):
@@ -137,8 +138,9 @@ class RedisBackend(Backend):
         self._durability = checked_durability(durability)
         requests.read_scripts()
         self._transport = transport = connect()
-        # A request that waits for a confirmation blocks everything behind it on its connection.
-        self._slow_wire = transport if self._durability is None else connect()
+        # A request that waits for a confirmation blocks all later requests on the same connection,
+        # so such requests have a connection of their own.
+        self._slow_transport = transport if self._durability is None else connect()
         self.location = transport.where
         if not transport.is_sharded:
             self.renewals_at_once = RENEW_BATCH
@@ -164,7 +166,8 @@ class RedisBackend(Backend):
             if isinstance(reply, LockError):
                 raise reply
             if self._accepted(reply).__class__ is int and unproven is not None:
-                # The grant may not last, so the caller tries again or withdraws the claim.
+                # The grant was not confirmed and might be lost in a failover, so the caller tries
+                # again or withdraws the claim.
                 raise unproven
         if reply.__class__ is int:
             if waiting is not None:
@@ -206,8 +209,8 @@ class RedisBackend(Backend):
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         if self._transport.is_sharded:
-            # The caller trusts no reply that arrives at the deadline. So a node that does not reply
-            # is given up half-way, while the replies of the others still count.
+            # The caller trusts no reply that arrives at the deadline. So give up a silent node
+            # half-way to the deadline, while the other nodes' replies still count.
             deadline = (self._clock.now() + deadline) / 2
         asked = [requests.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants]
         return self._renew(asked, deadline=deadline)
@@ -217,7 +220,7 @@ class RedisBackend(Backend):
             pairs = self._call_durably("renew", asked, deadline=deadline)
             return [
                 _durable_renewal(
-                    read(redis_replies.renewal, reply, transport=self._slow_wire), unproven
+                    read(redis_replies.renewal, reply, transport=self._slow_transport), unproven
                 )
                 for reply, unproven in pairs
             ]
@@ -252,7 +255,7 @@ class RedisBackend(Backend):
         self._inbox.wake(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """The deadline applies to each request, as the line may be long."""
+        """The deadline applies to each request, because a long line takes several requests."""
         patience = deadline - self._clock.now()
         pages: list[redis_replies.InspectionPage] = []
         cursor: requests.Cursor | None = requests.Cursor()
@@ -277,7 +280,7 @@ class RedisBackend(Backend):
         ]
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """The deadline applies to each request, as there may be many."""
+        """The deadline applies to each request, because many names take many requests."""
         patience = deadline - self._clock.now()
         survey = Survey(self._transport, clock=self._clock, patience=patience)
         doors = survey.doors(self._keys.doors(prefix))
@@ -288,7 +291,7 @@ class RedisBackend(Backend):
             try:
                 one = self.inspect(name, deadline=survey.deadline())
             except OUTAGES as error:
-                survey.failed(door, error)  # raised by `end`, after the other names
+                survey.failed(door, error)  # `end` raises the error after all other names
                 continue
             if one.is_in_use:
                 yield one
@@ -297,7 +300,7 @@ class RedisBackend(Backend):
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """The deadline applies to each request, as only some holders are broken at a time."""
+        """The deadline applies to each request, as each one breaks only some of the holders."""
         patience = deadline - self._clock.now()
         keys = self._keys.of(name)
         broken: tuple[Holder, ...] = ()
@@ -316,21 +319,21 @@ class RedisBackend(Backend):
         return diagnosed(self._transport, question)
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """Do nothing, because here every hold ends with its ttl in any case."""
+        """Do nothing, because every hold on Redis ends with its ttl in any case."""
         del client, deadline
 
     def close(self) -> None:
-        transports = {self._transport, self._slow_wire}
+        transports = {self._transport, self._slow_transport}
         runtime.run_all_steps(self._inbox.stop, *(transport.close for transport in transports))
 
     def after_fork_in_child(self) -> None:
-        """Start afresh in the child, with nothing of the parent's state."""
-        for transport in {self._transport, self._slow_wire}:
+        """Start afresh in the child, without any of the parent's state."""
+        for transport in {self._transport, self._slow_transport}:
             transport.after_fork_in_child()
         self._inbox.after_fork_in_child()
 
     def _pushed(self, waiting: WaitingClaim) -> Grant | None:
-        """Return the grant that a message proves, or None if the store has to be asked."""
+        """Return the grant that a wakeup message proves; None if the claim has to ask the store."""
         claim = waiting.claim
         if waiting.token is None or not self._may_be_pushed(claim):
             return None
@@ -340,11 +343,11 @@ class RedisBackend(Backend):
         return Grant(claim, waiting.token, claim.ttl, window)
 
     def _may_be_pushed(self, claim: Claim) -> bool:
-        """Whether the message that the claim was admitted is enough, without asking the store.
+        """Return whether a message proves the claim's grant without a request to the store.
 
-        The message is not enough if the grant must be proven to last. Nor is it enough if the grant
-        affects more than the admission window, namely what stays closed after the hold, or which
-        other claims are admitted along with it.
+        The message is not enough if the grant needs a durability confirmation. Nor is it enough if
+        the grant has effects beyond the admission window: it keeps the name closed after the hold,
+        or other claims of the same explicit owner are admitted with it.
         """
         is_plain = claim.party is None and not claim.lock_delay and not claim.min_hold
         return is_plain and self._durability is None
@@ -358,7 +361,8 @@ class RedisBackend(Backend):
 
     def _repeated(self, verb: str, request: bytes, reply: Reply, *, deadline: float) -> Reply:
         """Return the reply; if the server lacks the script, load it and repeat the request."""
-        # Use a loop, because the server may be made to forget the script between our two requests.
+        # Use a loop, because the server may lose the script again (SCRIPT FLUSH) between our
+        # requests.
         while reply.__class__ is ErrorReply:
             if reply.code != "NOSCRIPT":
                 raise errors.refused(reply, where=self.location)
@@ -367,7 +371,7 @@ class RedisBackend(Backend):
         return reply
 
     def _call_all(self, verb: str, asked: Sequence[bytes], *, deadline: float) -> list[Reply]:
-        """Return the script's reply to each request; an error in place of a missing reply."""
+        """Return the script's reply to each request; an error stands in for a missing reply."""
         replies = self._transport.send_all(asked, deadline=deadline)
         unknown = [
             i
@@ -384,15 +388,15 @@ class RedisBackend(Backend):
     def _call_durably(
         self, verb: str, asked: Sequence[bytes], *, deadline: float
     ) -> list[tuple[Reply, LockError | None]]:
-        """Return the script's reply to each request, and an error if its effect may not last."""
+        """Return the script's reply to each request, and an error if its effect is unconfirmed."""
         assert self._durability is not None  # noqa: S101 - or it would not be called
         durability, left = self._durability, deadline - self._clock.now()
         proof = confirmation(durability, left=left)
         both = [part for one in asked for part in (one, proof)]
-        replies = self._slow_wire.send_all(both, deadline=deadline)
+        replies = self._slow_transport.send_all(both, deadline=deadline)
         if any(isinstance(one, ErrorReply) and one.code == "NOSCRIPT" for one in replies):
             self._ask(requests.load(verb), deadline=deadline)
-            replies = self._slow_wire.send_all(both, deadline=deadline)
+            replies = self._slow_transport.send_all(both, deadline=deadline)
         return [
             (reply, unconfirmed(proven, durability, where=self.location))
             for reply, proven in zip(replies[::2], replies[1::2], strict=True)
@@ -408,5 +412,5 @@ class RedisBackend(Backend):
 
 
 def _durable_renewal(outcome: Renewal, unproven: LockError | None) -> Renewal:
-    # The previous lease was confirmed; an unconfirmed renewal does not extend it.
+    # An unconfirmed renewal does not extend the previous lease, which was confirmed.
     return Renewal.UNKNOWN if outcome is Renewal.RENEWED and unproven is not None else outcome

@@ -1,9 +1,10 @@
 """One session: its claims, the proof that it is alive, and its keep-alives.
 
-Keep-alives are sent while the session is open. While anything is held, a quorum has to confirm each
-of them, since nothing less proves that a lease may be trusted (see `keepalive`). While nothing is
-held, a cheaper keep-alive will do. After SESSION_IDLE_SECONDS without a claim the session is
-closed, so that an idle client costs the store nothing. The next acquire opens another session.
+Keep-alives are sent while the session is open. While the session has a hold, a quorum has to
+confirm each keep-alive, because nothing less proves that a lease may be trusted (see `keepalive`).
+While the session has no hold, a cheaper keep-alive is enough. After SESSION_IDLE_SECONDS without a
+claim the session is closed, so that an idle client costs the store nothing. The next acquire opens
+another session.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from lockfast.backends.sessions import records
 from lockfast.backends.sessions.keepalive import SessionProof
 from lockfast.backends.sessions.line import Watches
 from lockfast.backends.waiting._async.wakeups import AsyncWakeups
-from lockfast.core.renewal import SESSION_PROOF_TTL_FRACTION, trusted_until
+from lockfast.core.renewal import (
+    SESSION_PROOF_TTL_FRACTION,
+    retry_after_silence,
+    trusted_until,
+)
 from lockfast.errors import BackendError, BackendUnavailable, LockError, OutcomeUnknown
 from lockfast.model import FOREVER
 from lockfast.runtime import aio as runtime
@@ -31,23 +36,20 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 SESSION_IDLE_SECONDS = 30.0
-"""Time after which a session without claims is closed."""
+"""Time after which a session without claims is closed, in seconds."""
 
 REQUEST_TIMEOUT_SECONDS = 2.0
-"""Timeout of a request that the session sends on its own behalf."""
+"""Timeout of a request that the session sends on its own behalf, in seconds."""
 
 TIMEOUTS_PER_TTL = 3
-"""A connection that is silent for ttl / TIMEOUTS_PER_TTL is cut, because another member may answer
-in time."""
-
-RETRIES_PER_TTL = 12
-"""Number of times per ttl that an unanswered keep-alive is repeated."""
+"""A connection that is silent for ttl / TIMEOUTS_PER_TTL is cut, so that there is time to try
+another member."""
 
 STRAY_CHECK_KEEPALIVES = 3
-"""Number of keep-alives between two searches for entries of ours that belong to no claim."""
+"""Number of keep-alives between two searches for entries of the session that belong to no claim."""
 
 DELETE_RETRY_SECONDS = 1.0
-"""Delay before a failed removal is tried again."""
+"""Delay before a failed removal of an entry is tried again, in seconds."""
 
 
 class AsyncSession:
@@ -61,17 +63,17 @@ class AsyncSession:
         clock: Clock,
         alarm: Callable[[], None],
     ) -> None:
-        """`new_transport` gets the ttl, and the callback for changes of the connection."""
+        """`new_transport` is called with the ttl and the callback for changes of the connection."""
         self.asked = ttl
         self.ttl = ttl
         self.carried: dict[str, SessionClaim] = {}
         self.held: set[str] = set()
         """The claims that were granted and have not ended."""
         self.closing: dict[str, float] = {}
-        """For each ended claim that keeps its name closed, maps its key to the time when the name
-        may open."""
+        """The ended claims that keep their names closed: maps the claim's key to the time when the
+        name may open."""
         self.touching: dict[str, SessionClaim] = {}
-        """Claims to be touched, until the store has replied."""
+        """The claims, by key, whose entries are being touched, until the store has replied."""
         self.wakeups = AsyncWakeups(clock)
         self.watches = Watches(self._heard)
         self.transport = new_transport(ttl, self._changed)
@@ -97,7 +99,7 @@ class AsyncSession:
         try:
             self._task = runtime.spawn(self._run, name="lockfast-session")
         except RuntimeError as error:
-            # Nothing would keep the session alive. The caller that opened it closes it.
+            # Nothing would keep the session alive. The caller of `open` closes the session.
             raise BackendUnavailable(
                 f"{self.transport.where}: no thread is to be had for the session: {error}"
             ) from error
@@ -108,7 +110,7 @@ class AsyncSession:
         return self._proof.counted_from
 
     def is_usable(self, now: float) -> bool:
-        """Whether the session may take a claim; once false, it stays false."""
+        """Return whether the session may take a claim; once false, the answer stays false."""
         if self._is_ending or self._is_dead or self.transport.is_over:
             return False
         proof = self._proof
@@ -123,7 +125,7 @@ class AsyncSession:
         return True
 
     def kick(self) -> None:
-        """Make the background task check again what is due; from any thread."""
+        """Make the background task check again what is due; may be called on any thread."""
         self._kick.set()
 
     def end(self) -> None:
@@ -149,9 +151,9 @@ class AsyncSession:
     # -- the proof ---------------------------------------------------------------------
 
     async def prove(self, *, deadline: float) -> bool:
-        """Whether a quorum confirmed the session recently; requests a confirmation if one is due.
+        """Return whether a quorum confirmed the session recently; ask for it if that is due.
 
-        Concurrent callers share one request.
+        Concurrent callers share one request for the confirmation.
         """
         now = self._clock.now()
         if self._proof.is_due(now):
@@ -164,10 +166,10 @@ class AsyncSession:
         return now - self._proof.last_confirmed < self.ttl * SESSION_PROOF_TTL_FRACTION
 
     async def prove_for_grant(self, *, deadline: float) -> None:
-        """Make sure that a new lease has enough of its ttl left; raises if no quorum confirms it.
+        """Make sure that a new lease has enough of its ttl left; raise if no quorum confirms that.
 
-        A claim that has waited gets here after a mere read, and even a member that is cut off from
-        the others answers reads.
+        A claim that has waited is admitted after a mere read, and even a member that is cut off
+        from the other members answers reads.
         """
         if self._proof.is_stale(self._clock.now()) and not await self.prove(deadline=deadline):
             raise OutcomeUnknown(f"{self.transport.where} did not confirm the session in time")
@@ -185,8 +187,8 @@ class AsyncSession:
             self._cut_if_silent(sent_at)
             raise
         if confirm and not beat.is_confirmed:
-            # The reply may come from a deposed leader, so it is as good as no reply, and is soon
-            # repeated.
+            # The reply may come from a deposed leader, so treat it as a missing reply; the
+            # keep-alive is repeated soon.
             self._cut_if_silent(sent_at)
             raise OutcomeUnknown(f"{self.transport.where}: no quorum confirmed the session")
         self._silent_since = None
@@ -213,7 +215,7 @@ class AsyncSession:
         """Restart the background task if it was cancelled along with all other tasks."""
         if self._task is None or self._task.is_alive():
             return
-        # If no thread can be started, the next caller tries again.
+        # If no thread can be started, the next call of this function tries again.
         with self._state, suppress(RuntimeError):
             if not (self._task.is_alive() or self._is_ending or self._is_dead):
                 self._task = runtime.spawn(self._run, name="lockfast-session")
@@ -223,8 +225,8 @@ class AsyncSession:
             await self._keep_alive()
         finally:
             if not (self._is_ending or self._is_dead):
-                # The task was cancelled from outside. Wake every waiter that relies on it; their
-                # next check restarts the task.
+                # The task was cancelled from outside. Wake every waiting claim that relies on the
+                # task; the next check restarts the task.
                 self._wake_all()
                 self._alarm()
         if not self._is_ending:
@@ -256,10 +258,10 @@ class AsyncSession:
             finally:
                 await self._end_min_holds(now)
         except (BackendError, OutcomeUnknown) as error:
-            # The next attempt comes soon. Until then the older proof holds, and without a newer one
-            # it expires.
+            # The next attempt comes soon. Until then the older proof holds; it expires if no newer
+            # proof replaces it.
             _log.debug("heartbeat not answered: %s", error)
-            return self._clock.now() + min(self.ttl / RETRIES_PER_TTL, 1.0)
+            return retry_after_silence(now=self._clock.now(), ttl=self.ttl)
         except LockError as error:
             _log.warning("heartbeat refused: %s", error)
             return self._clock.now() + 1.0
@@ -291,10 +293,10 @@ class AsyncSession:
                 self.closing[key] = self._clock.now() + DELETE_RETRY_SECONDS
 
     async def _remove(self, key: str) -> bool:
-        """Whether the store has removed the entry, or had none there.
+        """Remove the entry at the key, if there is one; return false if that failed.
 
         Each call removes one key, because an entry that the store refuses to remove must not block
-        the others.
+        the removal of others.
         """
         try:
             await self.transport.remove(
@@ -308,8 +310,8 @@ class AsyncSession:
     async def _remove_strays(self) -> None:
         """Delete the entries of this session that belong to no claim of ours.
 
-        An arrival that was not answered may have been executed after its withdrawal, by another
-        member. The session lives on, so nothing else would ever delete the entry.
+        Another member may have executed an unanswered arrival after the claim's withdrawal. The
+        session lives on, so nothing else would ever delete the resulting entry.
         """
         own = await self.transport.own(deadline=self._clock.now() + REQUEST_TIMEOUT_SECONDS)
         for one in own:
@@ -322,8 +324,8 @@ class AsyncSession:
         return not is_known and own.key not in self.closing
 
     def _is_dead_if_empty(self) -> bool:
-        # Check and mark under the lock that `carry` takes too, so that a claim that arrives just
-        # now either finds the session alive or is refused.
+        # Check and mark under the lock, which `carry` takes too, so that a concurrent `carry`
+        # either keeps the session alive or is refused.
         with self._state:
             self._is_dead = not self.carried and not self.closing
         return self._is_dead
@@ -331,27 +333,27 @@ class AsyncSession:
     # -- claims ------------------------------------------------------------------------
 
     def carry(self, one: SessionClaim) -> None:
-        """Add a claim to the session; raises if the session may not be used any more."""
+        """Add a claim to the session; raise SessionEnded if the session is no longer usable."""
         with self._state:
             if self._is_ending or self._is_dead:
                 raise records.ended(where=self.transport.where)
             self.carried[one.claim.id] = one
 
     def touch(self, one: SessionClaim) -> None:
-        """Notify the watchers of a claim that it was admitted; repeated until the store replies."""
+        """Touch the claim's entry to wake its watchers; repeated until the store has replied."""
         if one.key is not None:
             self.touching[one.key] = one
             self._touch_at(one.key, one)
 
     def _touch_at(self, key: str, one: SessionClaim) -> None:
-        def heard(is_done: bool) -> None:  # noqa: FBT001 - the wire calls it
+        def heard(is_done: bool) -> None:  # noqa: FBT001 - the transport calls it
             if is_done:
                 self.touching.pop(key, None)
 
         self.transport.touch(key, one, heard)
 
     def forget(self, claim_id: str) -> None:
-        """Forget everything about a claim."""
+        """Forget a claim, and all watches and wakeups for it."""
         self.carried.pop(claim_id, None)
         self.held.discard(claim_id)
         self.wakeups.forget(claim_id)
@@ -362,7 +364,8 @@ class AsyncSession:
     def _heard(self, claim_id: str, key: str) -> None:
         one = self.carried.get(claim_id)
         if one is not None and one.key == key:
-            # The entry is gone, touched or unwatched, so the next renewal reads it.
+            # The entry was deleted or touched, or its watch was lost, so the next renewal reads the
+            # entry again.
             one.is_seen = False
         else:
             self.wakeups.wake(claim_id)
@@ -374,7 +377,8 @@ class AsyncSession:
                 with self._state:
                     self._proof.greeted(sent_at=greeting.sent_at, now=greeting.heard_at)
             if self._task is not None and greeting.granted < self.ttl:
-                # This member has other limits, and granted less than the ttl of our leases.
+                # The member that we connected to has other limits, and granted a timeout shorter
+                # than the ttl of our leases.
                 self._is_dead = True
                 self._alarm()
         self._kick.set()

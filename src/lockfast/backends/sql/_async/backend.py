@@ -42,7 +42,7 @@ from lockfast.backends.sql.verbs import Decided, Verbs
 from lockfast.backends.sql.wait_schedule import LineProbe, probe_result_of
 from lockfast.core.naming import name_of, storage_key
 from lockfast.errors import ConfigurationError
-from lockfast.model import Grant, Held, Renewal
+from lockfast.model import FOREVER, Grant, Held, Renewal
 from lockfast.runtime import aio as runtime
 from lockfast.runtime import fork
 
@@ -61,22 +61,23 @@ T = TypeVar("T")
 W = TypeVar("W", bound=AsyncSqlTransport[Any])
 
 RENEW_BATCH = 250
-"""Number of leases renewed in one transaction, which keeps their names locked until it ends."""
+"""Number of leases renewed in one transaction. It is limited because the leases' names stay locked
+until the transaction ends."""
 
 SURVEY_PAGE = 100
 """Number of names inspected in one round trip."""
 
 CONNECTIONS_MAX = 100
 
-WAKEUP_ONLY = float("inf")
+WAKEUP_ONLY = FOREVER
 """Retry delay of a claim in line. The claim asks again only when it is woken, because the inbox
 polls on its behalf."""
 
 
 class AsyncSqlBackend(AsyncBackend, Generic[W]):
-    """Locks in two tables of a server's database. A store supplies its transport and statements.
+    """Locks in two tables of a server's database; each store supplies a transport and statements.
 
-    `notification_source` receives the server's notifications; without one the inbox polls more
+    `notification_source` receives the server's notifications; without it the inbox polls more
     often.
     """
 
@@ -116,8 +117,8 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         self._together = AsyncGroupCommit(transport, statements, clock=clock)
         self._doors = AsyncNameQueues(transport, self._through, clock=clock)
         # The names that a claim of ours is about to take. Any other claim for such a name goes
-        # through the door, together with all that come meanwhile. The values are weak references,
-        # so an entry ends with the call that takes the name, whose frames keep its turn alive.
+        # through the door, together with all claims that come meanwhile. Only the frames of the
+        # call that takes the name keep its turn alive, so the entry ends with that call.
         self._taking: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
         self._known = KnownNames()
         fork.reset_in_child(self)
@@ -150,15 +151,15 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         return self._granted(claim, answer.token, turn) if isinstance(answer, Grant) else answer
 
     def _granted(self, claim: Claim, token: int | None, turn: Turn) -> Grant:
-        # The store counts the lease from the request, so the time spent in our queue is not part of
-        # it.
+        # The lease counts from when the request was sent, so the time that the request spent in our
+        # queue is not part of the lease.
         counted_from = None if turn.patience is None else turn.started_at
         return Grant(claim, token, claim.ttl, counted_from=counted_from)
 
     async def _ask_again(
         self, claim: Claim, arrived: int, deadline: float, turn: Turn
     ) -> Grant | Held | None:
-        """Return the answer to a claim in line; None if it has to go through the door."""
+        """Return the answer to a claim in line; None if the claim has to go through the door."""
         if not self._inbox.was_woken(claim.id):
             return await self._still_waiting(_as_stored(claim), arrived, deadline)
         confirm = self._statements.confirm(claim, arrived)
@@ -195,7 +196,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         await self._be_ready(deadline)
         claim = grant.claim
         self._name_reaper.count()
-        # A release has to go through the door in any case if other claims of ours are in line.
+        # If other claims of ours are in line for the name, the release has to go through the door.
         is_alone = not (tombstone or claim.name in self._inbox.lines.by_name)
         if is_alone and await self._together.give_back(claim, deadline=deadline):
             return True
@@ -211,8 +212,8 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
                 Withdrawal(_as_stored(claim), arrived, tombstone), deadline=deadline
             )
         finally:
-            # Do not forget the claim earlier, because a wakeup may arrive up to this point, and its
-            # record would never be removed.
+            # Forget the claim only now. A wakeup may arrive until the withdrawal ends, and the
+            # record of a wakeup that came after `forget` would never be removed.
             self._inbox.forget(claim.id)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
@@ -226,7 +227,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         return await self._transport.look(lambda: self._verbs.inspect(name), deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """Yield every name in use; the deadline applies to each request, as there may be many."""
+        """Yield every name in use; each request gets the full time, as there may be many names."""
         patience = deadline - self._clock.now()
         await self._be_ready(deadline)
         start = storage_key(self._namespace, prefix)
@@ -261,7 +262,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         return await drop_tables(self._transport, self._tables, deadline=deadline)
 
     async def disown(self, client: str, *, deadline: float) -> None:
-        """Do nothing, because in this store every hold ends by its ttl in any case."""
+        """Do nothing, because every hold in this store ends with its ttl in any case."""
         del client, deadline
 
     async def aclose(self) -> None:
@@ -294,8 +295,8 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
     async def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
         """Renew all claims, with one statement where possible.
 
-        The statement renews claims that are in their name's own row; all others go through their
-        doors.
+        The statement renews a claim only if its entry is in the name's own row. All other claims go
+        through their doors.
         """
         claims = [_as_stored(grant.claim) for grant in grants]
         is_renewed = await self._together.renew(claims, deadline=deadline)
@@ -324,11 +325,11 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
     async def _through(
         self, passages: Sequence[Passage], *, deadline: float, turn: Turn
     ) -> list[Outcome]:
-        """Let claims of one name go through its door in one transaction."""
+        """Take claims of one name through its door in one transaction; return the outcomes."""
         return await self._transact(lambda: self._verbs.together(passages), deadline, turn)
 
     async def _still_waiting(self, claim: Claim, arrived: int, deadline: float) -> Held | None:
-        """Return the answer to a claim that still has to wait; None if it has to arrive again."""
+        """Return the answer to a claim that must wait on; None if it must arrive again."""
         seen = await self._transport.transact(
             lambda: self._verbs.still_waiting(claim, arrived=arrived), deadline=deadline
         )
@@ -338,7 +339,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         return None if isinstance(answer, Grant) else answer
 
     def _recorded(self, claim: Claim, seen: Arrived) -> Grant | Held:
-        """Record whether and where the claim waits now, and return its answer."""
+        """Record whether and where the claim waits now, and return the answer to the claim."""
         answer, door = seen
         place = door.find(claim.id)
         if isinstance(answer, Grant) or answer.place is None or place is None:
@@ -362,7 +363,8 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
                 turn=turn,
             )
         finally:
-            # Wake them even if the reply is missing, because a spurious wakeup does no harm.
+            # Wake these claims even if the reply is missing, because a spurious wakeup does no
+            # harm.
             inbox.call(ours)
 
 
@@ -380,7 +382,7 @@ def checked_connections(connections: int | str) -> int:
 
 
 class AsyncBorrowingBackend:
-    """A mixin with two more constructors; it must precede the other bases of a backend class."""
+    """A mixin with two constructors; in a backend class it must precede the other base classes."""
 
     _scheme: ClassVar[str]
     _borrowed_transport: ClassVar[Callable[..., Any]]
@@ -394,7 +396,7 @@ class AsyncBorrowingBackend:
     def from_client(cls, client: Any, *, clock: Clock, **options: Any) -> Self:  # noqa: ANN401 - any library
         """Return a backend over the application's engine, pool or connection.
 
-        Each request borrows a connection from the client, and gives it back in its original state.
+        Each request borrows a connection from the client, and returns it in its original state.
         """
         return cls._over(_source_of(client), cls._where_of(client), clock, **options)
 
@@ -406,7 +408,7 @@ class AsyncBorrowingBackend:
         clock: Clock,
         **options: Any,  # noqa: ANN401 - see `_over`
     ) -> Self:
-        """Return a backend over connections that the function opens, and that then belong to us."""
+        """Return a backend over connections that the function opens; they belong to the backend."""
         if runtime.FLAVOUR == "sync" and inspect.iscoroutinefunction(connect):
             raise ConfigurationError(
                 "this function has to be awaited; give it to lockfast.AsyncLocks.from_factory"
@@ -444,11 +446,11 @@ def _source_of(client: Any) -> AsyncSource:  # noqa: ANN401 - any library
 
 
 def _owner_key(party: str) -> str:
-    """Return the explicit owner as 32 hex digits; its text may have NULs and lone surrogates."""
+    """Return the explicit owner as 32 hex digits, because its text may contain any character."""
     data = party.encode(errors="surrogatepass")
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _as_stored(claim: Claim) -> Claim:
-    """Return the claim as it goes into a row."""
+    """Return the claim with its explicit owner in the stored form."""
     return claim if claim.party is None else replace(claim, party=_owner_key(claim.party))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lockfast.backends.sql._sync.batch_queue import BatchQueue
 from lockfast.backends.sql.batch import Operation, OperationKind
 from lockfast.backends.sql.door_rows import Outcome, Passage
+from lockfast.model import FOREVER
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
 
-# Requests that would wait for each other go together, in one round trip and one commit.
+# Requests that would otherwise wait for each other share one round trip and one commit.
 #
 # The commit is the expensive part of a request, and a shared commit costs hardly more. So a request
 # that comes while enough batches are under way is queued. When one of those batches returns, one of
-# the queued requests becomes the carrier, which sends the others along with it in the next batch. A
-# request that comes while nothing is under way is sent at once, as a plain statement, by the
+# the queued requests becomes the carrier, and sends the next batch with the other queued requests.
+# A request that comes while nothing is under way is sent at once, as a plain statement, by the
 # caller's own task or thread.
 
 BATCHES_IN_FLIGHT = 2
@@ -34,14 +35,15 @@ BATCHES_IN_FLIGHT = 2
 go through a door."""
 
 BATCH_LATE_SECONDS = 0.05
-"""Time after which a batch under way no longer counts towards that maximum, in seconds. It may be
-waiting for a row that another client has locked, and other requests need not wait with it."""
+"""Time after which a batch under way no longer counts towards BATCHES_IN_FLIGHT, in seconds. The
+batch may be waiting for a row that another client has locked, and other requests should not have to
+wait too."""
 
 
 class GroupCommit(BatchQueue[Operation, int | None]):
     """One client's uncontended requests, each in one round trip that does not read the line.
 
-    The answer to each operation is its token if it was done, None if it was not.
+    The answer to an operation is its token if the operation was done, otherwise None.
     """
 
     def __init__(
@@ -68,28 +70,28 @@ class GroupCommit(BatchQueue[Operation, int | None]):
     def take(
         self, claim: Claim, *, deadline: float, is_known: bool = True, turn: Turn | None = None
     ) -> int | None:
-        """Return the token, None if the claim has to go through the door.
+        """Return the token; None if the claim has to go through the door.
 
-        With `is_known`, a claim that is sent outside of a batch also gets None if the server has no
-        row for its name.
+        With `is_known`, the result is also None if the claim is sent outside of a batch and the
+        server has no row for its name.
 
-        Like the other operations here, this one raises BackendUnavailable if nothing was done, and
+        Like `give_back` and `renew`, this raises BackendUnavailable if nothing was done, and
         OutcomeUnknown if something may have been done.
         """
         [token] = self._do([Operation(OperationKind.TAKE, claim, is_known)], deadline, turn)
         return token
 
     def give_back(self, claim: Claim, *, deadline: float) -> bool:
-        """Return whether the hold was ended; if not, the release has to go through the door."""
+        """Return whether the hold was ended; if false, the release has to go through the door."""
         [token] = self._do([Operation(OperationKind.RELEASE, claim)], deadline)
         return token is not None
 
     def renew(self, claims: Sequence[Claim], *, deadline: float) -> list[bool]:
-        """Return whether each claim was renewed; if not, it has to go through its door."""
+        """Return whether each claim was renewed; if not, the claim has to go through its door."""
         if not claims:
             return []
-        # Of several claims at one name, at most one is in the name's own row, and we do not know
-        # which.
+        # Of several claims at one name, at most one is in the name's own row. We do not know which
+        # one, so try only the first.
         first = {claim.name: claim for claim in reversed(claims)}
         operations = [Operation(OperationKind.RENEW, claim) for claim in first.values()]
         tokens = self._do(operations, deadline)
@@ -123,17 +125,18 @@ class GroupCommit(BatchQueue[Operation, int | None]):
         return self._statements.done(operations, answers)
 
 
-# Names that are known to have a row, so that taking one needs no upsert.
+# Names that are known to have a row, so that a claim for such a name needs no upsert.
 
 KNOWN_NAMES_MAX = 4096
-"""Maximum number of remembered names, so that a lock per order id does not fill the memory."""
+"""Maximum number of remembered names, so that a program with a lock per order id does not fill the
+memory."""
 
 
 class KnownNames:
     """The names that this client has used.
 
-    If a known name was reaped since, taking it is refused as if it were held. The claim then goes
-    through the door, which creates the row again.
+    If a known name has been reaped, a claim for it is refused as if the name were held. The claim
+    then goes through the door, which creates the row again.
     """
 
     def __init__(self) -> None:
@@ -151,13 +154,13 @@ class KnownNames:
 
 # Claims of one client that come to one door at the same time go through it together.
 #
-# Going through a door locks its name until the commit. Claims that went one by one would take one
-# transaction each, with every connection of the client waiting for the same row. So each door has
-# only one transaction under way, and the next transaction takes all claims that came meanwhile.
+# Going through a door locks its name until the commit. If each claim had a transaction of its own,
+# every connection of the client would wait for the same row. So each door has only one transaction
+# under way, and the next transaction takes all claims that came meanwhile.
 
 DOOR_BATCH = 100
-"""Maximum number of claims in one transaction. More would keep the row, and the event loop, busy
-for longer than others should have to wait."""
+"""Maximum number of claims in one transaction. More claims would occupy the row and the event loop
+for too long."""
 
 
 class Through(Protocol):
@@ -166,7 +169,7 @@ class Through(Protocol):
     def __call__(
         self, passages: Sequence[Passage], *, deadline: float, turn: Turn
     ) -> list[Outcome]:
-        """Return the outcome of each passage."""
+        """Return the outcome of each claim's passage."""
         ...
 
 
@@ -174,10 +177,10 @@ class NameQueue(BatchQueue[Passage, Outcome]):
     """The client's queue of claims that go through the door of one name."""
 
     _enough = DOOR_BATCH
-    # While one transaction waits for the row, no second one should wait for it on another
-    # connection.
+    # While one transaction waits for the row, a second transaction should not wait for the same row
+    # on another connection.
     _most = 1
-    _stale_after = float("inf")
+    _stale_after = FOREVER
 
     def __init__(self, transport: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
         super().__init__(where=transport.where, clock=clock)
@@ -200,7 +203,7 @@ class NameQueue(BatchQueue[Passage, Outcome]):
 
 
 class NameQueues:
-    """The doors at which this client has requests."""
+    """The queues of this client's requests, one for each door."""
 
     def __init__(self, transport: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
         self._transport = transport
@@ -225,7 +228,7 @@ class NameQueues:
         return door.go(passage, deadline=deadline, turn=turn)
 
     def close(self) -> None:
-        """Cancel the batches that run in their own tasks; their requests get OutcomeUnknown."""
+        """Cancel the batches that run in tasks of their own; their requests get OutcomeUnknown."""
         for door in list(self._doors.values()):
             door.close()
 
