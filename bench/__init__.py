@@ -1,1 +1,1 @@
-"""Measurements against the alternatives a user has: side by side, as ratios."""
+"""Benchmarks that compare Lockfast with the alternatives, side by side and as ratios."""

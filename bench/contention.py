@@ -1,7 +1,8 @@
-"""Workers that compete for one lock, each in its own process; as a module, this is one of them.
+"""Makes worker processes compete for one lock; run as a module, this is one of the workers.
 
-A machine's speed varies from second to second by more than two contenders differ. So their teams
-keep running and play short games in turns: the games of one round meet the same conditions.
+A machine's speed varies from second to second by more than two contenders differ. So the teams of
+all contenders keep running and play short games in turns, and the games of one round meet the same
+conditions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, places
 WORK = 0.0005
 SECONDS = 4.0
 ROUNDS = 12
-"""Number of games of each contender, of a second each."""
+"""Number of games of each contender; a game lasts one second."""
 
 
 def _redlock(ports: str) -> Callable[[], AbstractContextManager[object]]:
@@ -99,7 +100,7 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Result:
-    """What all workers together did in some games: how long each waited for each of its turns."""
+    """The result of one or more games: how long each worker waited for each of its turns."""
 
     seconds: float
     waits: list[list[float]]
@@ -124,7 +125,7 @@ class Result:
         return Result(self.seconds + other.seconds, waits)
 
     def quantile(self, percent: int) -> float:
-        """Return the wait that this percentage did not exceed."""
+        """Return the wait, in seconds, that this percentage of the turns did not exceed."""
         return statistics.quantiles(self._all, n=100)[percent - 1]
 
     @property
@@ -158,7 +159,7 @@ class Team:
     def __enter__(self) -> Self:
         for one in self._processes:
             assert one.stdout is not None
-            one.stdout.readline()  # it is ready
+            one.stdout.readline()  # the worker is ready
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -186,7 +187,7 @@ def play(name: str, *, port: int | str, workers: int) -> Result:
 
 
 def over(ours: list[Result], theirs: list[Result]) -> Ratios:
-    """Return the rate of one divided by that of the other, game by game."""
+    """Return the ratio of our rate to theirs, for each pair of games."""
     pairs = zip(ours, theirs, strict=True)
     return Ratios([one.rate / other.rate for one, other in pairs])
 
@@ -194,7 +195,7 @@ def over(ours: list[Result], theirs: list[Result]) -> Ratios:
 def in_turns(
     teams: Mapping[str, Team], game: Callable[[str, Team], Result]
 ) -> dict[str, list[Result]]:
-    """Return the games of each; every round plays one of each, in alternating order."""
+    """Return the games of each team; a round has one game of each team, in alternating order."""
     games: dict[str, list[Result]] = {name: [] for name in teams}
     names = list(teams)
     for _ in range(ROUNDS):
@@ -205,7 +206,7 @@ def in_turns(
 
 
 def work(name: str, place: str) -> None:
-    """Take turns in each game until its time is over, and print how long each took to acquire."""
+    """Take turns until the end of each game, and print how long each turn waited for the lock."""
     make = ON_NODES[name](place) if name in ON_NODES else CONTENDERS[name](int(place))
     with make():
         pass

@@ -1,4 +1,4 @@
-"""A crowd: thousands of tasks of one client that acquire one name at once, on SQL servers.
+"""Measures a crowd on SQL servers: thousands of tasks of one client that acquire one name at once.
 
 A run is a separate process with one event loop, `python -m bench.crowd URL TASKS`, and prints its
 results as JSON.
@@ -44,7 +44,7 @@ READING = """\
 
 @dataclass(frozen=True)
 class Facts:
-    """The results of one run, in seconds."""
+    """The results of one run; times are in seconds."""
 
     granted: int
     failed: int

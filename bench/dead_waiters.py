@@ -1,4 +1,4 @@
-"""Waiting processes that are killed together: how long the live one behind them waits."""
+"""Measures how long a live waiter waits behind waiting processes that were killed all at once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ lockfast.Locks(sys.argv[1]).lock(sys.argv[2]).acquire()
 
 
 def tell(report: Report, store: str, url: str) -> None:
-    """Add the table."""
+    """Add the table of this store to the report."""
     rows = [[str(count), f"{handed_over_past(url, count):.2f}"] for count in DEAD]
     report.table(f"{store}: killed while they waited in front", ["processes", "s"], rows)
 
 
 def handed_over_past(url: str, count: int) -> float:
-    """Return the seconds from the release to the grant of the live waiter behind this many dead."""
+    """Return the seconds from the release to the grant of a waiter behind `count` killed ones."""
     name = f"dead-{count}"
     with lockfast.Locks(url) as host, lockfast.Locks(url) as living:
         lease = host.lock(name).acquire()

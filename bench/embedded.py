@@ -1,4 +1,4 @@
-"""The embedded default: against the two transactions it needs, and against filelock."""
+"""Measures locks in SQLite, the default, against two raw transactions and against filelock."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def uncontended(report: Report, directory: Path) -> None:
 
 
 def raw_transactions(path: Path) -> Callable[[int], None]:
-    """Write the holder, then clear it: the minimum that any lock in this file must do."""
+    """Return a cycle that writes a holder and clears it, the minimum for a lock in SQLite."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -105,7 +105,7 @@ print(json.dumps(waits))
 
 
 def hand_over(report: Report, directory: Path) -> None:
-    """Two processes hand one lock back and forth: from one's release to the other's hold."""
+    """Measure the handover between two processes: from one release to the other process's grant."""
     url, turns = f"sqlite://{directory}/ball.db", 300
     players = [
         subprocess.Popen(
@@ -133,7 +133,7 @@ def percentile(values: list[float]) -> str:
 
 
 def waiting(report: Report, directory: Path) -> None:
-    """How many statements a waiter runs on the file while it waits."""
+    """Count the statements that a waiter runs on the file while it waits."""
     url = f"sqlite://{directory}/wait.db"
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as waiter:
         lease = holder.lock("door").acquire()

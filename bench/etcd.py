@@ -1,4 +1,4 @@
-"""etcd: against the two raw calls on the same transport, and the locks of other clients."""
+"""Measures etcd locks against two raw calls on the same transport, and against other clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def main() -> Report:
 
 
 def raw_calls(key: bytes) -> tuple[Request[Transacted], Request[Transacted]]:
-    """Return the minimum that a lock needs: put a key if it does not exist, and delete it."""
+    """Return the two calls that any lock needs: put a key if it does not exist, and delete it."""
     take = requests.transaction(
         [compare(key, Of.CREATED, Is.EQUAL, 0)], [requests.put(key, b"x" * 100)]
     )
@@ -105,7 +105,7 @@ def _ratio(timings: Mapping[str, Timing], name: str) -> str:
 
 
 async def concurrent(report: Report, port: int) -> None:
-    """One task, and a hundred at once, each with its own name."""
+    """Measure one task, and a hundred tasks at once; each task locks its own name."""
     clock, url = Clock(), f"etcd://127.0.0.1:{port}"
     client = aetcd.Client(host="127.0.0.1", port=port)
     members = AsyncMembers(address.of_url(url, where=url, namespace="raw", options={}), clock=clock)
@@ -162,7 +162,7 @@ async def _timed(timing: Timing, cycle: Callable[[int], Awaitable[None]], tasks:
 
 
 def handed_over(report: Report, port: int) -> None:
-    """Two clients on one loop hand a lock to each other; against a round trip on the transport."""
+    """Measure the handover between two clients on one loop, and one round trip for comparison."""
     handovers, trips = asyncio.run(_handed_over(port))
     took, trip = statistics.median(handovers), statistics.median(trips)
     report.table(

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Yield the port of a fresh server that never waits for its disk; stop it afterwards."""
+    """Yield the port of a new server that never waits for its disk; stop the server afterwards."""
     ports = []
     for _ in range(2):
         with socket.socket() as free:

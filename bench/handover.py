@@ -1,10 +1,10 @@
-"""Two processes that hand one lock back and forth; as a module, this is one of them.
+"""Makes two processes hand one lock back and forth; run as a module, this is one of the two.
 
-The contenders are in the `CONTENDERS` of a module: by name, a function that makes the lock for a
-port.
+Each suite lists its contenders in a dictionary `CONTENDERS`, which maps a name to a function that
+makes the lock for a port.
 
-What is timed is the handover: from the moment one begins to release until the other, which has been
-waiting in line, goes on. The boot clock is the same for all processes of a machine.
+A handover lasts from the moment one process begins to release until the other process, which has
+been waiting in line, has the lock. All processes of a machine share the boot clock.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WORK = 0.003
-"""Seconds a lock is held: long enough for the other to get back in line."""
+"""How long a lock is held, in seconds: long enough for the other process to get back in line."""
 
 SECONDS = 1.5
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One hold: the worker, and when it was taken and released, on the boot clock."""
+    """One hold: its worker, and when the lock was taken and released, on the boot clock."""
 
     worker: int
     taken: float
@@ -58,7 +58,7 @@ def cells(times: Sequence[float]) -> list[str]:
 
 
 def play(module: str, name: str, *, port: int) -> Result:
-    """Make two workers hand the lock of that contender to each other for a while."""
+    """Make two workers hand the named contender's lock back and forth, and return their turns."""
     workers = [
         subprocess.Popen(
             [sys.executable, "-m", "bench.handover", module, name, str(port)],
@@ -70,7 +70,7 @@ def play(module: str, name: str, *, port: int) -> Result:
     ]
     for one in workers:
         assert one.stdout is not None
-        one.stdout.readline()  # it is ready
+        one.stdout.readline()  # the worker is ready
     start = _now() + 0.2
     for one in workers:
         assert one.stdin is not None
@@ -82,7 +82,7 @@ def play(module: str, name: str, *, port: int) -> Result:
 
 
 def work(module: str, name: str, port: int) -> None:
-    """Take turns until the time is over, and print when each began and ended."""
+    """Take turns until the time is over, and print the start and end of each turn."""
     lock = importlib.import_module(module).CONTENDERS[name](port)
     with lock:
         pass

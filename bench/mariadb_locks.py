@@ -62,7 +62,7 @@ CONTENDERS: dict[str, Maker] = {
     "sqlalchemy-dlock": lambda port: dlock(_url(port, "mysql+pymysql")),
     "tooz": _tooz,
 }
-"""Ours, and then its competitors."""
+"""Maps the name of each lock to its maker: ours first, then its competitors."""
 
 ASYNC_CONTENDERS: dict[str, AsyncMaker] = {
     "lockfast": lambda port, count, stack: async_ours(_url(port), count, stack),
@@ -76,10 +76,10 @@ ASYNC_CONTENDERS: dict[str, AsyncMaker] = {
 
 
 def raw(port: int) -> AbstractContextManager[object]:
-    """Return two commits on one connection."""
+    """Return a block that commits once at its start and once at its end, on one connection."""
     return Pair(_connected(port), *updates(0))
 
 
 async def async_raw(port: int, count: int, stack: AsyncExitStack) -> AsyncLocks:
-    """Return this many such pairs, each on its own connection."""
+    """Return `count` asyncio blocks with a commit at start and end, each on its own connection."""
     return await async_pairs(partial(_async_connected, port, stack), updates, count)

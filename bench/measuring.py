@@ -1,4 +1,4 @@
-"""How things are timed: in turns within one run, so that a busy moment affects all of them."""
+"""Times contestants in turns within one run, so that a busy moment affects all of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Timing:
         return statistics.median(self.worked)
 
     def over(self, other: Timing) -> float:
-        """Return the median ratio within the same round, where a busy moment affects both."""
+        """Return the median over all rounds of our time divided by that of `other`.
+
+        The two times of a round are compared because a busy moment affects both of them.
+        """
         pairs = zip(self.passed, other.passed, strict=True)
         return statistics.median(ours / theirs for ours, theirs in pairs)
 
@@ -42,9 +45,9 @@ class Timing:
 def timed(
     contestants: Mapping[str, Callable[[int], None]], *, rounds: int, cycles: int
 ) -> dict[str, Timing]:
-    """Return the timing of each; every round runs all of them, in turns."""
+    """Return the timing of each contestant; every round runs all contestants, in turn."""
     for run in contestants.values():
-        run(max(1, cycles // 10))  # connect, fill caches
+        run(max(1, cycles // 10))  # connect and fill caches
     timings = {name: Timing() for name in contestants}
     for _ in range(rounds):
         for name, run in contestants.items():
@@ -58,7 +61,7 @@ def timed(
 def side_by_side(
     contestants: Mapping[str, Callable[[int], None]], *, rounds: int, cycles: int
 ) -> dict[str, float]:
-    """Return the median seconds per cycle of each; every round runs all of them."""
+    """Return each contestant's median seconds per cycle; every round runs all contestants."""
     timings = timed(contestants, rounds=rounds, cycles=cycles)
     return {name: each.seconds for name, each in timings.items()}
 
@@ -75,7 +78,7 @@ def cycle_of(lock: AbstractContextManager[object]) -> Callable[[int], None]:
 
 
 def report_ratios(report: Report, title: str, seconds: Mapping[str, float], *, ours: str) -> None:
-    """Report the time of each, and the ratio of ours to it."""
+    """Report the time of each contestant, and the ratio of our time to it."""
     rows = [
         [name, f"{each * 1e6:.1f}", "" if name == ours else f"{seconds[ours] / each:.2f} x"]
         for name, each in seconds.items()
@@ -84,7 +87,7 @@ def report_ratios(report: Report, title: str, seconds: Mapping[str, float], *, o
 
 
 def load() -> str:
-    """Return how busy the machine is: on a busy one, figures are larger and less stable."""
+    """Return how busy the machine is: on a busy machine, figures are larger and less stable."""
     return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 

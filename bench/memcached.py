@@ -1,4 +1,4 @@
-"""memcached: our complete lock against the bare commands of drivers that others build on."""
+"""Measures our complete lock on memcached against the bare commands of other drivers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_SERVER = "lockfast memory, no server"
 CLAIM = b"0123456789abcdef0123456789abcdef"
 TTL = 31
 GONE = -1
-"""An expiry that ends the item at once: how a cas command releases a lock."""
+"""An expiry that ends the item at once, with which a cas command releases a lock."""
 TASKS = (1, 100)
 
 NOTES = """\
@@ -132,7 +132,7 @@ def raw_cycle(port: int) -> Callable[[int], None]:
 
 
 def asyncio_tasks(report: Report, port: int) -> None:
-    """How long a cycle takes in a loop with this many tasks."""
+    """Measure how long a cycle takes with each number of tasks in one loop."""
     for tasks in TASKS:
         seconds = asyncio.run(concurrent(port, tasks))
         title = f"asyncio, {tasks} task{'s' if tasks > 1 else ''} on distinct names, per cycle"
@@ -168,7 +168,7 @@ async def concurrent(port: int, tasks: int) -> dict[str, float]:
             await other.add(key, CLAIM, exptime=TTL)
             _, cas = await other.gets(key)
             assert cas is not None
-            # aiomcache rejects -1; a date in 1970 ends the item as well.
+            # aiomcache rejects -1, so end the item with an expiry date in 1970.
             await other.cas(key, b"x", cas, exptime=30 * 86_400 + 1)
 
     runs = {

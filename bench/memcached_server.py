@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Yield the port of a fresh server; stop it afterwards."""
+    """Yield the port of a new server; stop the server afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

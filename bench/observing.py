@@ -1,4 +1,4 @@
-"""The cost of events: an uncontended cycle on Redis without hooks and with them."""
+"""Measures the cost of events: an uncontended cycle on Redis, with and without hooks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _measured(contestants: dict[str, Contestant]) -> dict[str, Paired]:
     off = contestants[OFF]
     found = {name: Paired() for name in contestants if name != OFF}
     for one in contestants.values():
-        one.run(CYCLES)  # connect, fill caches
+        one.run(CYCLES)  # connect and fill caches
         one.rest()
     gc.collect()
     for _ in range(ROUNDS):

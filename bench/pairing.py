@@ -1,8 +1,9 @@
-"""Measure small differences despite noise: in short turns, with the confidence of their ratio.
+"""Measures small differences in speed despite noise, by the ratios of many pairs of short runs.
 
 A machine's speed varies from moment to moment by more than the difference in question. Two runs
 right after each other meet the same conditions, so each such pair gives a ratio. The median of many
-ratios is stable, and their ranks give its confidence interval, whatever their distribution.
+ratios is stable, and the ranks of the ratios give its confidence interval, whatever their
+distribution.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Contestant:
-    """What is timed."""
+    """Something to time, and how to let it settle after a run."""
 
     run: Callable[[int], None]
-    """Runs this many cycles, including everything they cause."""
+    """Runs the given number of cycles, including all work that the cycles cause."""
     rest: Callable[[], None] = lambda: None
-    """Waits until nothing that it started could still affect the next one; not timed."""
+    """Waits, untimed, until nothing that `run` started can still affect the next run."""
 
 
 @dataclass
 class Ratios:
-    """The time of one divided by the time of the other, for each pair."""
+    """The ratio of the two measurements in each pair."""
 
     found: list[float] = field(default_factory=list)
 
@@ -39,14 +40,14 @@ class Ratios:
     def between(self) -> tuple[float, float]:
         """Return a 95 % confidence interval of the median."""
         ranked, number = sorted(self.found), len(self.found)
-        # 1.96 standard deviations of this many coin tosses
+        # 1.96 standard deviations of the number of heads in this many coin tosses
         beside = math.ceil(0.98 * math.sqrt(number))
         middle = (number - 1) / 2
         lowest, highest = math.floor(middle - beside), math.ceil(middle + beside)
         return ranked[max(0, lowest)], ranked[min(number - 1, highest)]
 
     def times(self) -> str:
-        """Return the ratio as text: how many times as fast the other one is."""
+        """Return the ratio of two times as text: how many times as fast the second one is."""
         lowest, highest = self.between
         return f"{self.median:.1f} x ({lowest:.1f} to {highest:.1f})"
 
@@ -57,20 +58,20 @@ class Ratios:
 
 @dataclass
 class Paired:
-    """Ratios of one to the other, in wall-clock and processor time, and the seconds per cycle."""
+    """Two contestants compared: ratios of wall-clock and processor time, and seconds per cycle."""
 
     passed: Ratios = field(default_factory=Ratios)
     worked: Ratios = field(default_factory=Ratios)
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
-    """The seconds per cycle of the other."""
+    """The seconds per cycle of the second contestant."""
 
 
 def paired(
     one: Contestant, other: Contestant, *, pairs: int, cycles: int, into: Paired | None = None
 ) -> Paired:
-    """Compare one to the other; which of them goes first alternates from pair to pair."""
+    """Compare two contestants in pairs of runs; they alternate in going first."""
     found = into or Paired()
     for number in range(pairs):
         if number % 2:

@@ -45,7 +45,7 @@ def _advisory(number: int) -> tuple[Request, Request]:
 def _tooz(port: int) -> AbstractContextManager[object]:
     where = f"postgresql://postgres@127.0.0.1:{port}?dbname=postgres"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # this driver is about to be removed
+        warnings.simplefilter("ignore", DeprecationWarning)  # the driver is deprecated
         coordinator = coordination.get_coordinator(where, b"bench")
     coordinator.start()
     return coordinator.get_lock(b"ball")
@@ -63,7 +63,7 @@ CONTENDERS: dict[str, Maker] = {
     "sqlalchemy-dlock": lambda port: dlock(_by_sqlalchemy(port)),
     "tooz": _tooz,
 }
-"""Ours, and then its competitors."""
+"""Maps the name of each lock to its maker: ours first, then its competitors."""
 
 ASYNC_CONTENDERS: dict[str, AsyncMaker] = {
     "lockfast": lambda port, count, stack: async_ours(_url(port), count, stack),
@@ -75,10 +75,10 @@ ASYNC_CONTENDERS: dict[str, AsyncMaker] = {
 
 
 def raw(port: int) -> AbstractContextManager[object]:
-    """Return two commits on one connection, their statements prepared."""
+    """Return a block that commits once at its start and once at its end, by prepared statements."""
     return Pair(_connected(port), *updates(0))
 
 
 async def async_raw(port: int, count: int, stack: AsyncExitStack) -> AsyncLocks:
-    """Return this many such pairs, each on its own connection."""
+    """Return `count` asyncio blocks with a commit at start and end, each on its own connection."""
     return await async_pairs(partial(_async_connected, port, stack), updates, count)

@@ -1,4 +1,4 @@
-"""Redis: against the alternatives, and against the bare socket as the limit."""
+"""Measures Redis locks against the alternatives, and against a bare socket as the limit."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ OURS = "lockfast redis"
 THEIRS = "redis.asyncio Lock"
 TTL = 30
 TASKS = (1, 100, 1000)
-"""Numbers of concurrent tasks; one task also with the client pinned to a core."""
+"""Numbers of concurrent tasks; one task is also measured with the client pinned to a core."""
 PAIRS = 40
-"""How many times one is timed right after the other."""
+"""Number of pairs, in each of which two contestants are timed right after each other."""
 OWN_CORE, OTHER_CORE = "on the server's core", "on another core"
 LEASES = (10_000, 100_000)
 
@@ -104,7 +104,7 @@ def uncontended(report: Report, port: int) -> None:
     locks = lockfast.Locks(f"redis://127.0.0.1:{port}")
     coordinator = coordination.get_coordinator(f"redis://127.0.0.1:{port}", b"bench")
     coordinator.start()
-    # Each lock is created once and reused: creation is not measured.
+    # Each lock is created once and reused, because its creation is not measured.
     seconds = side_by_side(
         {
             OURS: cycle_of(locks.lock("ours")),
@@ -121,19 +121,19 @@ def uncontended(report: Report, port: int) -> None:
         rounds=9,
         cycles=200,
     )
-    # It waits a tenth of a second before each first try, so a few cycles are enough.
+    # portalocker waits a tenth of a second before its first attempt, so a few cycles are enough.
     slow = cycle_of(portalocker.RedisLock("portalocker", client, timeout=5))
     seconds |= side_by_side({"portalocker RedisLock": slow}, rounds=3, cycles=5)
     coordinator.stop()
     locks.close()
     report_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
-    # portalocker's bar would dwarf the rest.
+    # A bar for portalocker would dwarf all other bars.
     shown = {k: v * 1e6 for k, v in seconds.items() if k != "portalocker RedisLock"}
     report.chart("cycle", "Uncontended cycle", shown, "µs")
 
 
 def beside_redis_py(report: Report, port: int) -> None:
-    """The same against the most common alternative, in both placements, pair by pair."""
+    """Compare our cycle with redis-py's in pairs, with client and server on one core and on two."""
     client = redis.Redis(port=port)
     rows = []
     for where, apart in ((OWN_CORE, False), (OTHER_CORE, True)):
@@ -152,7 +152,7 @@ def beside_redis_py(report: Report, port: int) -> None:
 
 
 def raw_cycle(port: int) -> Callable[[int], None]:
-    """SET NX PX, then compare and delete in a script: the two commands of a plain lock."""
+    """Return a cycle of a plain lock's two commands: SET NX PX, and a compare-and-delete script."""
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end"
@@ -178,7 +178,7 @@ def _packed(*words: bytes) -> bytes:
 
 
 def asyncio_tasks(report: Report, port: int) -> None:
-    """Cycles per second of a loop with this many tasks."""
+    """Measure the cycles per second with each number of tasks in one loop."""
     found = {
         f"1, {OWN_CORE}": alone(port, apart=False),
         f"1, {OTHER_CORE}": alone(port, apart=True),
@@ -209,16 +209,17 @@ def asyncio_tasks(report: Report, port: int) -> None:
 
 
 def alone(port: int, *, apart: bool) -> Paired:
-    """One task."""
+    """Compare the locks in a single task, with client and server on one core or on two."""
     with placed(port, apart=apart):
         return concurrent(port, 1)
 
 
 @contextmanager
 def placed(port: int, *, apart: bool) -> Iterator[None]:
-    """Run client and server on the same core, or on different ones.
+    """Pin client and server to the same core, or to different cores, during the block.
 
-    This decides how fast they wake each other; by default the kernel moves them as it likes.
+    This decides how fast client and server wake each other; by default the kernel chooses the
+    cores.
     """
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(pid_of(port), cores[:1])
@@ -231,10 +232,10 @@ def placed(port: int, *, apart: bool) -> Iterator[None]:
 
 
 def concurrent(port: int, tasks: int) -> Paired:
-    """Theirs against ours, in turns, in this many asyncio tasks with a lock each."""
+    """Compare redis-py's lock with ours, in `tasks` asyncio tasks with a lock each."""
     with asyncio.Runner() as runner:
         locks = lockfast.AsyncLocks(f"redis://127.0.0.1:{port}")
-        # redis-py's default pool refuses the 101st connection; this one makes tasks wait.
+        # redis-py's default pool refuses the 101st connection; this pool makes tasks wait instead.
         pool = redis.asyncio.BlockingConnectionPool(port=port, max_connections=100, timeout=None)
         client = redis.asyncio.Redis(connection_pool=pool)
 
@@ -248,7 +249,7 @@ def concurrent(port: int, tasks: int) -> Paired:
             async def all_of_them(cycles: int) -> None:
                 await asyncio.gather(*(one(number, cycles // tasks) for number in range(tasks)))
 
-            # Collect now, so that the other one does not pay for this one's garbage.
+            # Collect garbage after each run, so that the other contestant does not pay for it.
             return Contestant(lambda cycles: runner.run(all_of_them(cycles)), rest=_collect)
 
         ours = contestant("ours", locks.lock)
@@ -327,7 +328,7 @@ os._exit(0)
 
 
 def many_leases(report: Report, port: int) -> None:
-    """What it costs to keep very many leases of 30 s alive."""
+    """Measure the cost of keeping very many leases of 30 s alive."""
     for number in LEASES:
         done = subprocess.run(
             [sys.executable, "-c", HOLDER, f"redis://127.0.0.1:{port}", str(number)],

@@ -16,7 +16,7 @@ QUIET = ("--save", "", "--appendonly", "no")
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Yield the port of a fresh server; stop it afterwards."""
+    """Yield the port of a new server; stop the server afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -67,7 +67,7 @@ def _wait_for(port: int) -> None:
 
 
 SENT = ("evalsha", "eval", "set", "blpop", "subscribe")
-"""Commands that only clients send, ours and the competitors'; no script calls them."""
+"""Commands that our client and its competitors send, and that no script calls."""
 
 
 def commands_sent(client: redis.Redis) -> int:
@@ -77,5 +77,5 @@ def commands_sent(client: redis.Redis) -> int:
     def calls(command: str) -> int:
         return stats.get(f"cmdstat_{command}", {"calls": 0})["calls"]
 
-    # Ours also sends TIME, and each of its scripts calls it once; no competitor uses it.
+    # Our client also sends TIME, and each of our scripts calls TIME once. No competitor uses TIME.
     return sum(map(calls, SENT)) + max(0, calls("time") - calls("evalsha"))

@@ -1,4 +1,4 @@
-"""Redlock on five nodes: against the alternatives."""
+"""Measures Redlock on five nodes against the alternatives."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def cycle_of(lock: object) -> Callable[[int], None]:
 async def tasks(ports: list[int]) -> dict[str, float]:
     """One task acquires and releases a free lock."""
     locks = lockfast.AsyncLocks(url(ports), **OPTIONS)
-    # It has no configurable node timeout; a lock that takes too long counts as not acquired.
+    # aioredlock has no configurable node timeout; a lock that takes too long counts as not
+    # acquired.
     manager = aioredlock.Aioredlock([{"host": "127.0.0.1", "port": port} for port in ports])
     lock = locks.lock("ours")
 
@@ -115,7 +116,8 @@ def contended(report: Report, ports: list[int]) -> None:
         for one in clients[1:]:
             one.config_resetstat()
         result = contention.play(name, port=place, workers=WORKERS)
-        # Count the nodes that are not contacted first: every request to them is part of a round.
+        # Leave out the node that is contacted first. Every request to the other nodes belongs to a
+        # round.
         asked = [calls(one) for one in clients[1:]]
         rows.append([name, *result.cells(), f"{sum(asked) / len(asked) / result.turns:.1f}"])
     report.table(
@@ -126,13 +128,13 @@ def contended(report: Report, ports: list[int]) -> None:
 
 
 def calls(client: redis.Redis) -> int:
-    """Return how many client requests a node has executed; a round of ours is two."""
+    """Return how many client requests a node has executed; one of our rounds is two requests."""
     stats = client.info("commandstats")
     return sum(stats.get(f"cmdstat_{one}", {"calls": 0})["calls"] for one in ("evalsha", "eval"))
 
 
 def hung(report: Report, ports: list[int]) -> None:
-    """Two of five nodes hang, compared with five healthy ones."""
+    """Compare five healthy nodes with five nodes of which two hang."""
     with five() as others:
         well = lockfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL)
         ill = lockfast.Locks(url(others), ttl=MAX_TTL, max_ttl=MAX_TTL)

@@ -1,4 +1,4 @@
-"""Five Redis servers for the benchmark, and a delay on the way to them; run as a module."""
+"""Five Redis servers for the benchmark; run as a module, this is a proxy that delays messages."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bench.redis_server import running
 
 NODES = 5
 MAX_TTL = 3.0
-"""Short, because new nodes grant nothing for this long; the ttl of all contenders."""
+"""The ttl of all contenders, in seconds; short, because new nodes grant nothing for this long."""
 
 NODE_TIMEOUT = 1.0
-"""Timeout for one node, in seconds: a small machine is busy with five, and all their clients."""
+"""Timeout for one node, in seconds; long, because one machine runs all nodes and clients."""
 
 
 @contextmanager
 def five() -> Iterator[list[int]]:
-    """Yield the ports of five fresh servers that already grant locks."""
+    """Yield the ports of five new servers that already grant locks."""
     with ExitStack() as stack:
         ports = [stack.enter_context(running()) for _ in range(NODES)]
         with lockfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL) as locks:
@@ -31,7 +31,7 @@ def five() -> Iterator[list[int]]:
 
 
 def until_they_count(locks: lockfast.Locks) -> None:
-    """Return when the nodes grant something."""
+    """Return once the nodes grant a lock."""
     while True:
         try:
             with locks.lock("first"):
@@ -52,7 +52,7 @@ def url(ports: list[int]) -> str:
 
 @contextmanager
 def delayed(ports: list[int], seconds: float) -> Iterator[list[int]]:
-    """Yield ports of the same servers through a proxy that adds this much to each round trip."""
+    """Yield the ports of a proxy that adds this many seconds to each round trip to the servers."""
     command = [sys.executable, "-m", "bench.redlock_nodes", str(seconds / 2), *map(str, ports)]
     proxy = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -64,7 +64,7 @@ def delayed(ports: list[int], seconds: float) -> Iterator[list[int]]:
 
 
 async def delay(seconds: float, ports: list[int]) -> None:
-    """Pass everything on, with a delay."""
+    """Forward all data between clients and servers, this many seconds late."""
     loop = asyncio.get_running_loop()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

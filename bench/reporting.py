@@ -1,4 +1,4 @@
-"""Where the figures go: to the screen as tables, and on request to docs/benchmarks."""
+"""Reports the figures of a suite: as tables on the screen, and on request in docs/benchmarks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Chart:
     unit: str
 
     def svg(self) -> str:
-        """Return the picture; ours is the first bar."""
+        """Return the chart as SVG; the first bar, which is ours, has its own colour."""
         most = max(self.values.values())
         title = f"{escape(self.title)}, {escape(self.unit)}"
         lines = [f'<text x="0" y="14" font-weight="bold">{title}</text>']

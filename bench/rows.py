@@ -1,7 +1,8 @@
-"""Ways to protect a row from several processes, measured: 1, 8 and 64 of them on one stock.
+"""Measures ways to protect a row that 1, 8 or 64 processes change.
 
-Each takes one item after another from the same stock in PostgreSQL, which waits for its disk at
-every commit: with the database's own means, a version column, claimed rows, and a lock.
+Each process takes one item after another from the same stock in PostgreSQL, which waits for its
+disk at every commit. The ways are the database's own means, a version column, claimed rows, and a
+lock.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def statement(url: str) -> Iterator[None]:
 
 
 def for_update(url: str) -> Iterator[None]:
-    """Lock the row, look, write: the transaction stays open while the client decides."""
+    """Lock the row, read it, and write it; the transaction stays open while the client decides."""
     with psycopg.connect(url) as connection:
         while True:
             found = connection.execute("SELECT n FROM stock WHERE id = 1 FOR UPDATE").fetchone()
@@ -57,7 +58,7 @@ def version(url: str) -> Iterator[None]:
 
 
 def unique(url: str) -> Iterator[None]:
-    """Insert a unique key; all try the same numbers in turn, and each insert wins or loses."""
+    """Insert a unique key; all processes try the same numbers, and one process wins each number."""
     with psycopg.connect(url, autocommit=True) as connection:
         number = 0
         while True:
@@ -76,12 +77,12 @@ def _claimed(url: str, limit: int) -> Iterator[None]:
 
 
 def claimed(url: str) -> Iterator[None]:
-    """Claim a row with SKIP LOCKED, finish it."""
+    """Claim a row with SKIP LOCKED, and finish it."""
     yield from _claimed(url, 1)
 
 
 def claimed_by_tens(url: str) -> Iterator[None]:
-    """Claim ten rows at once, finish each."""
+    """Claim ten rows at once, and finish them one by one."""
     yield from _claimed(url, 10)
 
 
@@ -103,7 +104,7 @@ def locked(url: str) -> Iterator[None]:
 
 
 def fenced(url: str) -> Iterator[None]:
-    """The same, and the row rejects a token smaller than the last."""
+    """Read and write under a lock; the row rejects a token smaller than the last one it saw."""
     sale = "UPDATE stock SET n = %(n)s, fence = %(token)s WHERE id = 1 AND fence <= %(token)s"
     yield from _locked(url, sale)
 
@@ -121,9 +122,9 @@ WAYS: dict[str, Callable[[str], Iterator[None]]] = {
 
 
 def contend(way: str, url: str, together: Barrier, results: Any) -> None:  # noqa: ANN401
-    """Work for some seconds, once all are ready; report how long each operation took."""
+    """Work for some seconds once all processes are ready; report how long each operation took."""
     working = WAYS[way](url)
-    next(working)  # connected, and its tables exist
+    next(working)  # connect, and create the tables of a lock
     together.wait(PATIENCE)
     until, took = time.perf_counter() + SECONDS, []
     began = time.perf_counter()
@@ -132,7 +133,7 @@ def contend(way: str, url: str, together: Barrier, results: Any) -> None:  # noq
         took.append((ended := time.perf_counter()) - began)
         began = ended
     results.put(took)
-    together.wait(PATIENCE)  # no disconnect falls into another's measurement
+    together.wait(PATIENCE)  # no disconnect may disturb a process that still works
     working.close()  # type: ignore[attr-defined]
 
 
@@ -167,10 +168,10 @@ def prepare(server: Postgresql) -> None:
 
 
 def main() -> Report:
-    """Measure them all, in turns."""
+    """Measure all ways, in turns."""
     report = Report("rows", "Ways to keep a row right, measured")
     server = Postgresql()
-    server.settings["max_connections"] = "600"  # a lock client has up to five
+    server.settings["max_connections"] = "600"  # each lock client opens up to five
     with server:
         busy = os.getloadavg()[0]
         report.say(

@@ -1,7 +1,7 @@
-"""One stock, many sellers: with one lock, and in shards.
+"""Measures how fast many sellers sell one stock, with one lock and with a lock for each shard.
 
-Each sale holds its lock for a millisecond, as reading and writing a row would. What is left is in a
-file, one number per shard, and exactly the initial stock is sold.
+Each sale holds its lock for a millisecond, as reading and writing a row would. A file keeps the
+number of remaining items, for each shard, and exactly the initial stock is sold.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SQLite has one writer at a time besides, whatever the name.
 
 
 class Goods:
-    """What is left of each shard, in a file that all sellers share."""
+    """The remaining items of each shard, in a file that all sellers share."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDWR)
 
     def sell(self, shard: int) -> bool:
-        """Sell one item of a shard, if any is left; the caller holds its lock."""
+        """Sell one item of a shard, if any is left; the caller holds the shard's lock."""
         [left] = struct.unpack("=q", os.pread(self._file, 8, 8 * shard))
         if not left:
             return False
@@ -51,7 +51,10 @@ class Goods:
 
 
 def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards: int) -> None:
-    """Sell until nothing is left, and report how many; also on failure, or all would wait."""
+    """Sell until nothing is left, and report how many items were sold.
+
+    A seller that fails reports too, because `rate` waits for the report of every seller.
+    """
     mine = 0
     try:
         for _ in sales(together, url, path, shards):
@@ -69,14 +72,14 @@ def sales(together: Barrier, url: str, path: str, shards: int) -> Iterator[None]
         lease: lockfast.Lease
         stock = locks.sharded("stock", shards=shards)
         others = set(range(shards))
-        stock.acquire_any().release()  # connect and open first: only selling is measured
+        stock.acquire_any().release()  # connect beforehand, because only selling is measured
         together.wait(600)
         while others:
             if len(others) == shards:
                 lease = any_shard = stock.acquire_any()
                 shard = any_shard.shard
-            else:  # some are sold out: choose another that may have some left
-                shard = random.choice([*others])  # noqa: S311 - out of step with the others
+            else:  # some shards are sold out: choose one that may have items left
+                shard = random.choice([*others])  # noqa: S311 - only spreads sellers over shards
                 lease = locks.lock(stock.names[shard]).acquire()
             with lease:
                 has_sold = goods.sell(shard)
@@ -87,7 +90,7 @@ def sales(together: Barrier, url: str, path: str, shards: int) -> Iterator[None]
 
 
 def rate(url: str, shards: int) -> tuple[float, int]:
-    """Return how many were sold per second, and in total."""
+    """Return how many items were sold per second, and how many in total."""
     context = multiprocessing.get_context("fork")
     together, sold = context.Barrier(SELLERS + 1), context.SimpleQueue()
     with _stock(shards) as path:

@@ -1,4 +1,4 @@
-"""PostgreSQL and MariaDB: against advisory locks, and against two commits as the limit."""
+"""Measures PostgreSQL and MariaDB locks against advisory locks, with two commits as the limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT = "two raw commits"
 
 CYCLES = 20
 ROUNDS = 31
-"""Many short rounds, so that a busy moment of the machine spoils only a few."""
+"""Number of rounds; many short ones, because a busy moment then spoils only a few."""
 
 TASKS = 100
 GAMES = 5
@@ -117,7 +117,7 @@ def uncontended(report: Report, store: Store) -> None:
 
 
 def asyncio_cycle(report: Report, store: Store) -> None:
-    """One task does the same."""
+    """One asyncio task acquires and releases a free lock."""
     contenders = store.locks.ASYNC_CONTENDERS
     makers = {OURS: contenders[OURS], LIMIT: store.locks.async_raw, **contenders}
     with asyncio.Runner() as runner:
@@ -140,7 +140,7 @@ async def _made(
 def cycles_in(
     runner: asyncio.Runner, locks: list[AbstractAsyncContextManager[object]]
 ) -> Callable[[int], None]:
-    """Return a function that runs this many cycles in total, one task for each lock."""
+    """Return a function that runs this many cycles, divided among one task for each lock."""
 
     async def run(lock: AbstractAsyncContextManager[object], cycles: int) -> None:
         for _ in range(cycles):
@@ -171,7 +171,7 @@ def _tell(report: Report, title: str, timings: dict[str, Timing]) -> None:
 
 
 def asyncio_tasks(report: Report, store: Store) -> None:
-    """Cycles per second of a loop with this many tasks, against a loop with one."""
+    """Measure the cycles per second of a loop with TASKS tasks, and of a loop with one task."""
     rows = []
     for name, make in store.locks.ASYNC_CONTENDERS.items():
         with asyncio.Runner() as runner:
@@ -197,7 +197,7 @@ def asyncio_tasks(report: Report, store: Store) -> None:
 
 
 def handed_over(report: Report, store: Store) -> None:
-    """Two processes, each with its own client, hand one lock back and forth; in turns."""
+    """Time the handover between two processes, each with its own client; contenders take turns."""
     games: dict[str, list[handover.Result]] = {name: [] for name in store.locks.CONTENDERS}
     for _ in range(GAMES):
         for name, played in games.items():
@@ -220,7 +220,7 @@ def handed_over(report: Report, store: Store) -> None:
 
 
 def asked_for(report: Report, store: Store) -> None:
-    """Threads of one process wait for a lock that this process holds."""
+    """Count what waiting threads of another process cost: their statements and connections."""
     server = store.server
     server.count_statements()
     rows = []

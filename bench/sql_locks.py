@@ -1,4 +1,4 @@
-"""Locks that are made the same way in every SQL store; and two statements as a lock's block."""
+"""Locks that are made in the same way in every SQL store, and blocks of two bare statements."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Request: TypeAlias = tuple[str, tuple[object, ...]]
 AsyncLocks: TypeAlias = list[AbstractAsyncContextManager[object]]
 
 Maker: TypeAlias = Callable[[int], AbstractContextManager[object]]
-"""Returns a lock on the server at that port; all locks of one maker are the same lock."""
+"""Returns a lock on the server at this port; all objects from one maker are the same lock."""
 
 AsyncMaker: TypeAlias = Callable[[int, int, AsyncExitStack], Awaitable[AsyncLocks]]
-"""Returns this many different locks on the server at that port; the stack closes them."""
+"""Returns this many different locks on the server at this port; the stack closes them."""
 
 
 # -- two statements ----------------------------------------------------------------------
 
 
 class Pair:
-    """One statement at the start of a block, and one at its end; each is committed."""
+    """A block that runs and commits one statement at its start and another one at its end."""
 
     def __init__(self, run: Callable[..., object], first: Request, second: Request) -> None:
         self._run = run
@@ -41,7 +41,7 @@ class Pair:
 
 
 class AsyncPair:
-    """The same in asyncio."""
+    """A `Pair` for asyncio."""
 
     def __init__(
         self, run: Callable[..., Awaitable[object]], first: Request, second: Request
@@ -71,7 +71,7 @@ ROW = "INSERT INTO raw VALUES (%s, '')"
 
 
 def updates(number: int) -> tuple[Request, Request]:
-    """Return the minimum that a lock in a row must do: write the holder, then clear it."""
+    """Return the minimum that a lock in a row must do: set the holder, then clear it."""
     update = "UPDATE raw SET holder = %s WHERE id = %s"
     return (update, ("somebody", number)), (update, ("", number))
 
@@ -98,12 +98,13 @@ async def async_dlocks(url: str, count: int, stack: AsyncExitStack) -> AsyncLock
 
 
 def _timeout(url: str) -> float | None:
-    # Without a timeout it sends -1, which MariaDB rejects; on PostgreSQL it would poll with one.
+    # Without a timeout sqlalchemy-dlock sends -1, which MariaDB rejects. On PostgreSQL it would
+    # poll with a timeout.
     return 3600.0 if url.startswith("mysql") else None
 
 
 async def async_ours(url: str, count: int, stack: AsyncExitStack) -> AsyncLocks:
-    """Return this many of our locks, all of one client."""
-    # A long timeout: how a busy machine copes is not measured here.
+    """Return this many of our locks, all made by one client."""
+    # The timeout is long, because failures on a busy machine are not what is measured.
     locks = await stack.enter_async_context(lockfast.AsyncLocks(url, request_timeout=60.0))
     return [locks.lock(f"ball-{number}") for number in range(count)]

@@ -1,4 +1,4 @@
-"""SQL servers for the benchmark, started like those of the tests; with statement counts."""
+"""SQL servers for the benchmark, started as in the tests, that count statements and clients."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Mariadb(MariadbServer):
         return f"MariaDB {said.partition('-')[0]}"
 
     def count_statements(self) -> None:
-        """Start counting: the server always does."""
+        """Do nothing, because the server always counts statements."""
 
     def statements(self) -> int:
         """Return how many statements clients have sent."""

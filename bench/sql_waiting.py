@@ -1,4 +1,4 @@
-"""Threads of one process that wait for a lock another process holds; run as a module."""
+"""Threads that wait for a lock of another process; run as a module, this is their process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LONGEST = 3600.0
 
 @contextmanager
 def waiting(module: str, name: str, *, port: int, threads: int) -> Iterator[None]:
-    """Make this many threads of one process wait for the lock of that contender."""
+    """Make this many threads of one process wait for the named contender's lock in the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.sql_waiting", module, name, str(port), str(threads)],
         stdout=subprocess.PIPE,
     )
     try:
         assert process.stdout is not None
-        process.stdout.readline()  # they are about to acquire
+        process.stdout.readline()  # the threads are about to acquire
         yield
     finally:
         process.kill()
@@ -31,9 +31,9 @@ def waiting(module: str, name: str, *, port: int, threads: int) -> Iterator[None
 
 
 def work(module: str, name: str, port: int, threads: int) -> None:
-    """Wait until killed."""
+    """Start the waiting threads, and keep the process alive until it is killed."""
     make = importlib.import_module(module).CONTENDERS[name]
-    # Ours serves them all with one client; the others need a connection per waiter.
+    # One client of ours serves all waiters; the other libraries need a connection per waiter.
     one = make(port)
     locks = [one if name == OURS else make(port) for _ in range(threads)]
     for lock in locks:

@@ -1,7 +1,7 @@
-"""Many waiters: what a handover takes among them, and what waiting costs.
+"""Measures how long a handover takes among many waiters, and what waiting costs.
 
 A run is a separate process with one event loop, `python -m bench.waiting URL WAITERS CLIENTS
-NAMES`, and prints its results as JSON. All wait for one name, or each for its own name.
+NAMES`, and prints its results as JSON. The waiters all wait for one name, or each for its own name.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ CLIENTS = 50
 TURNS = 300
 HOLD = 0.002
 QUIET = 6.0
-"""Seconds during which nothing is granted, and waiting is all that happens."""
+"""How long all clients only wait before the handovers, in seconds."""
 
 BESIDE = 100
 BESIDE_TTL = 3.0
-"""Number and ttl of the leases that are held meanwhile, for names that nobody else wants."""
+"""Number and ttl of the leases that the clients hold meanwhile, on names that are not contended."""
 
 LONGEST = 100.0
 """Time limit of a run, in seconds: a run that exceeds it shows that the store is unsuitable."""
 
 TICK = 0.005
 AT_ONCE = 50
-"""How many tasks start or end in one turn of the loop: more would stall it by themselves."""
+"""How many tasks start or end in one turn of the loop; more tasks would stall the loop."""
 
 
 @contextmanager
 def redis_store() -> Iterator[str]:
-    """Yield the URL of a fresh Redis server."""
+    """Yield the URL of a new Redis server."""
     with redis_server.running() as port:
         yield f"redis://127.0.0.1:{port}"
 
 
 @contextmanager
 def sqlite_store() -> Iterator[str]:
-    """Yield the URL of a fresh SQLite file."""
+    """Yield the URL of a new SQLite file."""
     with tempfile.TemporaryDirectory() as folder:
         yield f"sqlite://{folder}/locks.db"
 
@@ -62,12 +62,12 @@ STORES: dict[str, Callable[[], AbstractContextManager[str]]] = {
     "Redis": redis_store,
     "SQLite": sqlite_store,
 }
-"""How each store is opened; the workload needs only a URL."""
+"""Maps each store to a function that opens it and yields its URL."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The results of one run; in seconds, and in fractions of one core."""
+    """The results of one run: times in seconds, `cpu` as a fraction of a core, `lost` a count."""
 
     median: float
     p99: float
@@ -104,7 +104,7 @@ def main() -> Report:
 def many_waiters(
     report: Report, store: str, opened: Callable[[], AbstractContextManager[str]]
 ) -> None:
-    """From 1 to 5,000 waiters of one client and of many, on one name and on a name each."""
+    """Measure 1 to 5,000 waiters, in one client or many, all on one name or each on its own."""
     rows = []
     for waiters in WAITERS:
         for clients in sorted({1, min(waiters, CLIENTS)}):
@@ -148,13 +148,14 @@ def run(url: str, *, waiters: int, clients: int, names: int) -> Facts:
 
 
 class Game:
-    """The clients and names of one run; the host holds all names at first."""
+    """The clients and names of one run; the client `host` holds all names at first."""
 
     def __init__(self, url: str, *, clients: int, names: int) -> None:
         self.lost = 0
         self.gaps: list[float] = []
         self.enough = asyncio.Event()
-        # A long request timeout, for when 5,000 arrive at once, which is not what is tested.
+        # The request timeout is long, because overload by 5,000 simultaneous arrivals is not
+        # tested.
         self.host, *self.clients = (
             lockfast.AsyncLocks(url, ttl=60, on_event=self._count_lost, request_timeout=20)
             for _ in range(clients + 1)
@@ -166,7 +167,7 @@ class Game:
         self.lost += isinstance(event, lockfast.Lost)
 
     def taken(self, name: str) -> None:
-        """Record the time of a handover."""
+        """Record how long the handover of this name took."""
         self.gaps.append(time.perf_counter() - self.released_at[name])
         if len(self.gaps) >= TURNS:
             self.enough.set()
@@ -192,7 +193,7 @@ class Game:
                 await asyncio.sleep(HOLD)
 
     async def all_wait(self, waiters: int) -> None:
-        """Return when this many are in line."""
+        """Return once this many waiters are in line."""
         counted = -1
         while counted < waiters:
             await asyncio.sleep(0.2)
@@ -207,7 +208,7 @@ class Game:
 
 
 async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
-    """Make this many wait, then hand over between them."""
+    """Make this many tasks wait, then hand the locks over among them, and return the results."""
     game = Game(url, clients=clients, names=names)
     leases = {name: await game.host.lock(name).acquire() for name in game.names}
     beside = [
@@ -220,7 +221,7 @@ async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
         if number % AT_ONCE == 0:
             await asyncio.sleep(0.001)
     await game.all_wait(waiters)
-    # A full garbage collection with 5,000 tasks takes 0.1 s, whatever the tasks are.
+    # Any 5,000 tasks make a full garbage collection take 0.1 s, so exempt all present objects.
     gc.collect()
     gc.freeze()
     ticks: list[tuple[float, float]] = []
@@ -245,7 +246,7 @@ async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
 
 
 async def tick(ticks: list[tuple[float, float]]) -> None:
-    """Record how late the loop wakes up, and how much processor time it used meanwhile."""
+    """Record how late the loop wakes up, and how much processor time its thread used meanwhile."""
     with contextlib.suppress(asyncio.CancelledError):
         while True:
             began, used = time.perf_counter(), time.thread_time()
@@ -254,7 +255,7 @@ async def tick(ticks: list[tuple[float, float]]) -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("lockfast").addHandler(logging.NullHandler())  # closing loses the leases held
+    logging.getLogger("lockfast").addHandler(logging.NullHandler())  # closing loses held leases
     location, *counts = sys.argv[1:]
     many, of, on = map(int, counts)
     print(json.dumps(asdict(asyncio.run(play(location, waiters=many, clients=of, names=on)))))

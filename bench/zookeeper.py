@@ -1,4 +1,4 @@
-"""ZooKeeper: against kazoo's own recipes, over the same driver and the same server."""
+"""Measures our ZooKeeper locks against kazoo's recipes, with the same driver and server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONTENDERS: dict[str, Callable[[int], AbstractContextManager[object]]] = {
     "lockfast write lock": lambda port: _ours(port).rwlock("page").write(),
     "kazoo WriteLock": lambda port: _theirs(port).WriteLock("/theirs/page"),
 }
-"""The locks that are handed over: ours, each followed by its competitor."""
+"""The locks that are handed over; each lock of ours is followed by its competitor."""
 
 
 def main() -> Report:
@@ -115,7 +115,7 @@ def requests_of(run: Callable[[int], None], port: int) -> float:
 
 
 def handed_over(report: Report, port: int) -> None:
-    """Two processes, each with its own client, hand one lock back and forth; in turns."""
+    """Time the handover between two processes, each with its own client; contenders take turns."""
     results: dict[str, list[handover.Result]] = {name: [] for name in CONTENDERS}
     requests = dict.fromkeys(CONTENDERS, 0)
     for _ in range(ROUNDS):

@@ -16,7 +16,7 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 @contextmanager
 def running() -> Iterator[int]:
-    """Yield the port of a fresh server that never waits for its disk; stop it afterwards."""
+    """Yield the port of a new server that never waits for its disk; stop the server afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,8 +1,8 @@
-"""A custom backend: locks as JSON files in a directory, both flavours.
+"""A custom backend, in both flavours: locks as JSON files in a directory.
 
-It shows how little a backend needs: the verbs, a declaration of what it can do, and the contract to
-prove it (test_directory_backend.py). It keeps no line, so it declares `fair=False` and offers
-`lock()` only; a waiting client polls every few milliseconds.
+It shows how little a backend needs: the verbs, a declaration of what the backend can do, and the
+contract that proves it (test_directory_backend.py). The backend keeps no line, so it declares
+`fair=False` and offers `lock()` only; a waiting client polls every few milliseconds.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Directory:
         self.path = path
 
     def change(self, name: str, verb: Callable[[dict[str, Any], float], T]) -> T:
-        """Read the record of a name, let the verb change it, write it back."""
-        # Long names become several parts: file names are limited to 255 bytes.
+        """Read the record of a name, let the verb change the record, and write it back."""
+        # A long name becomes several path components, because file names are limited to 255 bytes.
         encoded = quote(name, safe="")
         file = self.path / "/".join(encoded[i : i + 200] for i in range(0, len(encoded), 200))
         file = file.with_name(file.name + ".lock")
@@ -146,7 +146,7 @@ def holders(record: dict[str, Any], now: float) -> tuple[Holder, ...]:
 
 
 def closing(record: dict[str, Any], now: float) -> tuple[Closing, ...]:
-    """Return the closing if the name is free but the last holder's min_hold is not over."""
+    """Return the closing if the name is free but its last holder's min_hold is not over."""
     if record.get("id") or record.get("closed_until", 0.0) <= now:
         return ()
     return (Closing(Owner.from_text(record["owner"]), 1, record["closed_until"] - now),)

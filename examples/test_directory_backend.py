@@ -1,4 +1,4 @@
-"""The example backend keeps the contract, in both flavours."""
+"""Runs the contract for backends against the example backend, in both flavours."""
 
 from __future__ import annotations
 

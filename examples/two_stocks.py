@@ -1,7 +1,8 @@
 """A stock kept twice: in a database, which is authoritative, and in Redis, for shop windows.
 
-One lock around both keeps two sellers apart. It cannot change two stores in one step, and a seller
-may be killed between any two steps. So the order is such that what is wrong then is harmless:
+One lock around both stores keeps two sellers apart. The lock cannot change both stores in one step,
+and a seller may be killed between any two steps. So the steps are in such an order that a killed
+seller does no harm:
 
     killed                          database    Redis       after a restart
     before anything                 right       right       nothing to do
@@ -9,8 +10,9 @@ may be killed between any two steps. So the order is such that what is wrong the
     after the commit                right       right       the order is there: do not sell it again
 
 Redis may show too few for a while, never too many; the database decides what is sold. After a start
-or a failed order, call `reconcile`, and look up by its number whether the order was taken. A seller
-that was frozen past its lease is refused by both stores, because each keeps the token.
+or a failed order, call `reconcile`, and look up the number of the order to see whether it was
+taken. A seller that was frozen past its lease is refused by both stores, because each store keeps
+the largest token.
 
     python examples/two_stocks.py sell FILE REDIS-URL ORDER [STEP TO BE KILLED AT]
 """
@@ -31,7 +33,8 @@ import lockfast
 
 STEPS = ("locked", "read", "shown", "written", "committed", "released")
 
-# One step in Redis. A token smaller than the last one comes from a seller whose lease is over.
+# Redis runs this script as one step. A token smaller than the last one comes from a seller whose
+# lease is over.
 SHOW = """
 if tonumber(ARGV[2]) < tonumber(redis.call('HGET', KEYS[1], 'token') or '0') then return 0 end
 redis.call('HSET', KEYS[1], 'left', ARGV[1], 'token', ARGV[2])
@@ -54,7 +57,7 @@ def sell(
     *,
     step: Callable[[str], None] = lambda _name: None,
 ) -> bool:
-    """Sell a lamp if one is left; also true if this same order was taken before."""
+    """Sell a lamp if one is left; return True also if this same order was taken before."""
     with locks.lock("stock:lamp", timeout=60) as lease:
         step("locked")
         if is_sold(shop, number):
@@ -63,7 +66,7 @@ def sell(
         step("read")
         if left == 0:
             return False
-        show(cache, left - 1, lease)  # first: too few is harmless
+        show(cache, left - 1, lease)  # Redis first: a number too low is harmless
         step("shown")
         with shop:  # the sale and the stock in one transaction
             done = shop.execute(
@@ -95,7 +98,7 @@ def is_sold(shop: sqlite3.Connection, number: str) -> bool:
 
 
 def show(cache: Any, left: int, lease: lockfast.Lease) -> None:  # noqa: ANN401 - redis.Redis
-    """Write what shop windows show, unless a later holder has written."""
+    """Write the number that shop windows show; raise Stale if a later holder has written one."""
     if not cache.eval(SHOW, 1, "stock:lamp", left, lease.token):
         raise lockfast.Stale("a later seller has written before us", name=lease.name)
 

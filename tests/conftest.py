@@ -27,7 +27,8 @@ for variable in ("LOCKFAST_URL", "LOCKFAST_NAMESPACE"):
 # of processor time, and none of them has signed the tests' certificates.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
-# Properties are not about speed: a machine that stalls for 0.2 s has falsified nothing.
+# No deadline, since properties are not about speed: a machine that stalls for 0.2 s has falsified
+# nothing.
 settings.register_profile("lockfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lockfast")
 
@@ -45,15 +46,15 @@ def pytest_xdist_make_scheduler(config, log) -> LongestFirst:
 
 
 def pytest_configure(config) -> None:
-    """Make the workers share what is expensive to create; they inherit this setting."""
+    """Make the workers share what is expensive to create; the workers inherit this setting."""
     share_what_is_made()
     if not hasattr(config, "workerinput"):
-        config.taking_part = take_part()  # until the run ends
+        config.taking_part = take_part()  # registered until the run ends
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[object]:
-    """Hide long-lived objects from the garbage collector: ten thousand tests, and tools."""
+    """Hide long-lived objects, such as ten thousand tests, from the garbage collector."""
     gc.disable()
     try:
         return (yield)
@@ -64,7 +65,7 @@ def pytest_collection() -> Iterator[object]:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    """Deselect what only `make soak` runs."""
+    """Deselect the tests that only `make soak` runs."""
     if not IS_LONG:
         left_out = [one for one in items if one.get_closest_marker("soak")]
         items[:] = [one for one in items if not one.get_closest_marker("soak")]
@@ -73,7 +74,7 @@ def pytest_collection_modifyitems(config, items) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item, nextitem) -> Iterator[None]:
-    """Wait for a seat before anything of a test is timed; end servers that are no longer used."""
+    """Wait for a seat before a test's time starts to count; end servers that are no longer used."""
     with a_seat():
         try:
             return (yield)
@@ -84,5 +85,5 @@ def pytest_runtest_protocol(item, nextitem) -> Iterator[None]:
 
 @pytest.fixture(name="eventually")
 def _eventually() -> Callable[..., None]:
-    """Wait until something has happened; fail if it never does."""
+    """Wait until a condition is true; fail if that takes too long."""
     return eventually

@@ -1,9 +1,9 @@
-"""Who defines a name, and therefore what it is called in the sync flavour.
+"""Decides what each name is called in the sync flavour, by who defines the name.
 
-Names `Async…` that a source defines are ours: they lose the prefix. Python's own pairs are in a
-table. A name that is neither is an error, because the sync tree would be wrong either way: if the
-name were kept, it would call an asyncio library and never await it; if it were changed, it would
-look for something in that library that does not exist.
+A name `Async…` that one of our sources defines is ours and loses the prefix. Python's own pairs of
+names are in a table. Any other name `Async…` is an error, because the sync tree would be wrong
+either way: if the name were kept, the sync code would call an asyncio library and never await it;
+if the name were changed, the sync code would look for something that the library does not have.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ PAIRS = {
     "push_async_callback": "callback",
     "push_async_exit": "push",
 }
-"""Python's own pairs."""
+"""Names of Python's own that come in pairs: async, and sync."""
 
 TWINS = {"_async": "_sync", "aio": "threads"}
 """Modules and folders of Lockfast, and their sync counterparts; see also `twin_of`."""
 
-# Python calls these in asyncio only, so a sync class that kept one would silently lack its
-# counterpart.
+# Python calls these methods only in async code, so a sync class that kept such a method would
+# silently lack the sync counterpart.
 ASYNC_METHODS = {"__aenter__", "__aexit__", "__aiter__", "__anext__"}
 
 # A component of a third-party module path that marks it as asyncio only.
@@ -64,7 +64,7 @@ def twin_of(module: str) -> str | None:
 
 
 class Names:
-    """The names of one module, and what each is called in the sync flavour."""
+    """The names of one module, and the sync form of each name."""
 
     def __init__(
         self, tree: ast.Module, *, ours: Collection[str], pairs: Mapping[str, str]
@@ -112,7 +112,10 @@ class Names:
         )
 
     def paths(self, tokens: Sequence[Token]) -> dict[int, str]:
-        """Return the new text of tokens that name a Lockfast module, or look as if they did."""
+        """Return, by index, the sync form of each token that names a Lockfast module.
+
+        A token that only looks as if it named a Lockfast module is returned unchanged.
+        """
         modules = set(_modules_of_lockfast(tokens))
         found: dict[int, str] = {}
         for index, token in enumerate(tokens):
@@ -120,7 +123,8 @@ class Names:
             if twin and index in modules:
                 found[index] = twin
             elif twin and index and tokens[index - 1].text == ".":
-                # An attribute of a foreign object, even if a module of that name was imported.
+                # This is an attribute of a foreign object, even if a module of that name was
+                # imported.
                 found[index] = token.text
         return found
 
@@ -178,7 +182,7 @@ def _bound(tree: ast.Module, *, by_import: bool) -> Iterator[str]:
 
 
 def _foreign_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield each name that a third-party import binds, with the path it stands for."""
+    """Yield each name that a third-party import binds, with the import path behind the name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -195,7 +199,7 @@ def _is_ours(node: ast.ImportFrom) -> bool:
 
 
 def _chain(node: ast.expr) -> Iterator[str]:
-    """Yield the names of `a.b.c`, or nothing if it does not begin with a name."""
+    """Yield the names of `a.b.c`, or nothing if the expression does not begin with a name."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)

@@ -54,7 +54,8 @@ SHOWN = (
     *("Coming from", "Help", "Reference", "Measured", "Decisions"),
 )
 
-# Sphinx makes millions of small objects and drops few: garbage collection is a fifth of its time.
+# Sphinx makes millions of small objects and drops few, so garbage collection, which would take a
+# fifth of the time, is disabled.
 SPHINX = (
     "import gc, sys; gc.disable(); from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
 )
@@ -86,7 +87,7 @@ API: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
         ("FaultyBackend", "ManualClock", "VirtualClock", "VirtualTimeLoop", "run_in_virtual_time"),
     ),
 }
-"""The pages of the reference that is made from docstrings: title, module, names (None is all)."""
+"""The pages that Sphinx fills with docstrings: title, module, and names (None for all names)."""
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     tools/cycle_files.py    for Redis (sync) and PostgreSQL (asyncio), on servers of its own
 
-The fewer, the less a reader has to open to follow a lock. The cycle is warmed up first, so that
-connecting, loading scripts and creating tables do not count.
+The fewer files there are, the fewer a reader has to open to follow a lock. The cycle is warmed up
+first, so that connecting, loading scripts and creating tables do not count.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CalledFiles:
         self.names: set[str] = set()
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        """Record a call; for `sys.setprofile`."""
+        """Record a call; an instance is passed to `sys.setprofile`."""
         if event == "call":
             path = Path(frame.f_code.co_filename)
             if path.is_relative_to(PACKAGE):

@@ -15,7 +15,7 @@ from typing import Any
 Labels = tuple[tuple[str, str], ...]
 Points = Sequence[tuple[float, float]]
 Answers = Mapping[str, Mapping[Labels, Points]]
-"""The result of each query, by series."""
+"""Maps each query to its result, which maps each series to its points."""
 
 WIDTH, CELL_WIDTH, CELL_HEIGHT = 960, 40, 28
 GAP, LEFT, RIGHT, TOP, AXIS, TICK = 8, 58, 22, 34, 22, 16

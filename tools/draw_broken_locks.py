@@ -43,7 +43,7 @@ def shown(flaw: Flaw, finding: RunFinding, outcome: Outcome) -> tuple[float, flo
         last = max(one.at for one in outcome.events if one.act == "release" and one.phase == "ok")
         return last - 2 * BEFORE, outcome.ended
     times = [event.at for event in finding.example] or [finding.at]
-    # The fault that let two in struck before, while one of them held or just before it arrived.
+    # The last fault that began before the finding is the one that let two clients in.
     struck = [one.began for one in outcome.strikes if one.began < finding.at]
     start = min([min(times), *struck[-1:]])
     start = max(start, min(times) - 3 * flaw.schedule.ttl)
@@ -51,7 +51,7 @@ def shown(flaw: Flaw, finding: RunFinding, outcome: Outcome) -> tuple[float, flo
 
 
 def main() -> None:
-    """Draw the named locks, or all."""
+    """Draw the named locks, or all locks if none is named."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     for flaw in FLAWS:
         if sys.argv[1:] and flaw.name not in sys.argv[1:]:

@@ -27,7 +27,7 @@ from lockfast_challenge.servers.redis import RedisServer
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests"))
 
-from servers.prometheus import PrometheusServer, as_grafana_asks  # noqa: E402 - only tests need it besides
+from servers.prometheus import PrometheusServer, as_grafana_asks  # noqa: E402 - from the tests
 
 PICTURE = ROOT / "docs" / "images" / "dashboard.svg"
 LASTS, STEP, RATE = 180.0, 2.0, "10s"
@@ -50,7 +50,7 @@ class Shop:
             Locks(url, ttl=6.0, request_timeout=1.0, on_event=hook, label=one) for one in "ab"
         ]
         self.over = threading.Event()
-        self._random = random.Random(1)  # noqa: S311 - how long the work takes
+        self._random = random.Random(1)  # noqa: S311 - only varies how long work takes
         works = [*[self._sell] * 4, *[self._pack] * 6, *[self._report] * 2]
         self._threads = [
             threading.Thread(target=self._again_and_again, args=(work, self.clients[number % 2]))

@@ -1,12 +1,12 @@
 """Write the parts of the documentation that the code declares.
 
-    tools/generate_docs.py            write them
+    tools/generate_docs.py            write the parts
     tools/generate_docs.py --check    list what is out of date, and write nothing
     tools/generate_docs.py --picture  play the demo and draw docs/images/demo.svg
 
-They are between `<!-- generated: NAME -->` and `<!-- end -->`. A backend appears in the tables once
-its page docs/backends/NAME.md exists: we do not offer what is not documented. Each backend package
-is described by the first line of its docstring.
+Each part is between `<!-- generated: NAME -->` and `<!-- end -->`. A backend appears in the tables
+once its page docs/backends/NAME.md exists: we do not offer what is not documented. Each backend
+package is described by the first line of its docstring.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def page_of(backend: type) -> str:
 
 
 def first_line(thing: type) -> str:
-    """Return the first sentence of a docstring."""
+    """Return the first line of a docstring."""
     return (thing.__doc__ or "").strip().splitlines()[0]
 
 
@@ -100,7 +100,7 @@ def first_line(thing: type) -> str:
 
 
 def backends_table() -> Iterator[str]:
-    """For the README: what each backend promises, in words."""
+    """Yield the README's table of what each backend promises, in words."""
     yield "| backend | what it is | line | read-write, semaphore | token | a lease ends by |"
     yield "|---|---|---|---|---|---|"
     for one in backends():
@@ -118,14 +118,14 @@ def backends_table() -> Iterator[str]:
 
 
 def backend_pages() -> Iterator[str]:
-    """For the index of the documentation."""
+    """Yield the list of backend pages for the index of the documentation."""
     for one in backends():
         schemes = "`, `".join(f"{scheme}://" for scheme in one.schemes)
         yield f"- [`{schemes}`]({one.page.removeprefix('docs/')}): {one.summary}"
 
 
 def benchmark_pages() -> Iterator[str]:
-    """For the index of the documentation: each page by its title."""
+    """Yield the list of benchmark pages, by title, for the index of the documentation."""
     for page in sorted((ROOT / "docs" / "benchmarks").glob("*.md")):
         with page.open(encoding="utf-8") as text:
             title = text.readline().removeprefix("# ").strip().removesuffix(", measured")
@@ -133,7 +133,7 @@ def benchmark_pages() -> Iterator[str]:
 
 
 def capabilities_table() -> Iterator[str]:
-    """For the reference: the declared capabilities, field by field."""
+    """Yield the reference's table of the declared capabilities, field by field."""
     fields = (
         *("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay", "hands_over"),
         "sequencers",
@@ -154,7 +154,7 @@ def capabilities_table() -> Iterator[str]:
 
 
 def rooms_table() -> Iterator[str]:
-    """For the map of the code: every package below backends, including those without a URL."""
+    """Yield ARCHITECTURE.md's table of all packages below backends, even those without a URL."""
     yield "| room | what is in it |"
     yield "|---|---|"
     for path in sorted((ROOT / "src" / "lockfast" / "backends").glob("*/__init__.py")):
@@ -164,7 +164,7 @@ def rooms_table() -> Iterator[str]:
 
 
 def errors_tree() -> Iterator[str]:
-    """The tree from the docstring of errors.py."""
+    """Yield the tree of errors that is drawn in the docstring of errors.py."""
     drawn = re.search(r"^    LockError.*?(?=\n\n)", errors.__doc__ or "", re.DOTALL | re.MULTILINE)
     yield "```text"
     yield from (line[4:] for line in (drawn[0] if drawn else "").splitlines())
@@ -172,7 +172,7 @@ def errors_tree() -> Iterator[str]:
 
 
 def errors_table() -> Iterator[str]:
-    """Every error with its exit code and its HTTP status."""
+    """Yield the table of all errors, with their exit codes and HTTP statuses."""
     yield "| error | exit code | HTTP status | what it says |"
     yield "|---|---|---|---|"
     for name in errors_in_order():
@@ -186,12 +186,12 @@ def errors_in_order() -> list[str]:
 
 
 def faults_table() -> Iterator[str]:
-    """For the reference: what a challenge does to the servers of each store."""
+    """Yield the reference's table of what a challenge does to the servers of each store."""
     yield "| store | faults | of these, two may hold at once under | cannot be made |"
     yield "|---|---|---|---|"
     for store in STORES:
         with contextlib.ExitStack() as stack:
-            one = own_servers(store, ttl=1.0)  # never started
+            one = own_servers(store, ttl=1.0)  # the servers are never started
             stack.push(one.__exit__)
             made = [fault.kind for fault in one.faults() if not fault.lacks]
             lacking = [f"`{one.kind}`: {one.lacks}" for one in one.faults() if one.lacks]
@@ -204,7 +204,7 @@ def faults_table() -> Iterator[str]:
 
 
 def broken_locks_table() -> Iterator[str]:
-    """What is wrong with each of the broken locks, and what the challenge does to find it."""
+    """Yield the table of the broken locks: each flaw, and what the challenge does to find it."""
     yield "| | flaw | found by | as | the fix |"
     yield "|---|---|---|---|---|"
     for flaw in FLAWS:
@@ -216,7 +216,7 @@ def broken_locks_table() -> Iterator[str]:
 
 
 def source_of(lock: str) -> Iterator[str]:
-    """The source of a broken lock, or of a correct one: its section of locks.py, with imports."""
+    """Yield the source of a broken lock or a control: its section of locks.py, with imports."""
     tree = ast.parse(LOCKS)
     section = next(one for one in SECTIONS_OF_LOCKS if f"class {lock}(" in one)
     used = {one.id for one in ast.walk(ast.parse(section)) if isinstance(one, ast.Name)}
@@ -256,7 +256,7 @@ def wrapped(statement: str) -> str:
 
 
 def polling_source() -> Iterator[str]:
-    """The source that all these locks share."""
+    """Yield the source that all broken locks share."""
     yield "```python"
     yield (BROKEN / "polling.py").read_text(encoding="utf-8").rstrip()
     yield "```"
@@ -333,7 +333,7 @@ def played(story: str) -> str:
             [sys.executable, "-m", "lockfast", "demo", story],
             stdin=its,
             stdout=its,
-            stderr=subprocess.DEVNULL,  # would contain the path of the temporary store
+            stderr=subprocess.DEVNULL,  # stderr has the path of the temporary store
             env={**os.environ, "XDG_STATE_HOME": state, "COLUMNS": "80", "TERM": "xterm-256color"},
         )
         os.close(its)
@@ -350,7 +350,7 @@ def played(story: str) -> str:
 
 
 def main() -> None:
-    """Write the sections, or compare them."""
+    """Run from the command line: write the generated sections, or compare them with the pages."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     parser.add_argument("--picture", action="store_true", help="draw the demo's picture anew")

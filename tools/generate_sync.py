@@ -86,7 +86,8 @@ def generate(root: Path, *, pairs: Mapping[str, str] = PAIRS, check: bool = Fals
             unreadable = True
             outputs[output] = ""
     faults += _strays(root, expected=outputs)
-    # If a source could not be converted, we do not know which pairs it would have used.
+    # A source that could not be converted might have used any pair, so no pair is reported as
+    # unused.
     if not unreadable:
         faults += form.unused()
     if faults:
@@ -107,14 +108,14 @@ def generate(root: Path, *, pairs: Mapping[str, str] = PAIRS, check: bool = Fals
 
 
 def _sources(package: Path) -> Iterator[Path]:
-    """Yield the files below each folder called `_async`; a new one needs no registration."""
+    """Yield the files below each folder called `_async`; a new folder needs no registration."""
     for path in sorted(package.rglob("*.py")):
         if "_async" in path.relative_to(package).parts[:-1]:
             yield path
 
 
 def _twin(source: Path) -> Path:
-    """Return the path of a source's sync form: in the `_sync` beside its `_async`."""
+    """Return the path of a source's sync form, in the `_sync` folder beside its `_async` folder."""
     return Path(*("_sync" if part == "_async" else part for part in source.parts))
 
 

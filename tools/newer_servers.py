@@ -9,8 +9,8 @@ were downloaded with it. This needs no root and does not touch the system's pack
     .venv/servers/mysql-server-core/bin/mysqld    the script
     .venv/servers/mysql-server-core/root/         the unpacked files
 
-A package that is present stays until `make clean`, and no other program is run for it. To get a
-newer version, delete its folder.
+A downloaded package stays until `make clean`. If all packages are there, nothing is run. To get a
+newer version of a package, delete its folder.
 
 Standard library only: this runs before anything else is installed.
 """
@@ -55,7 +55,7 @@ class CannotDownload(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line; the exit code is 1 when something is still missing."""
+    """Run from the command line; the exit code is 1 if a package is still missing."""
     parser = argparse.ArgumentParser(description="Download missing servers from Debian's sid.")
     parser.add_argument("--list", type=Path, default=LIST, help="which program is in which package")
     parser.add_argument("--folder", type=Path, default=Path(sys.prefix) / "servers", help="where")
@@ -81,7 +81,8 @@ def download_missing(packages: Mapping[str, Sequence[str]], folder: Path) -> Non
     with _one_at_a_time(folder / ".lock"):
         for package in _missing(packages, folder):  # another process may have been faster
             print(f"Downloading {package} from Debian's {SUITE} into {folder}", flush=True)
-            # Renamed when complete, so that a killed run leaves nothing that looks complete.
+            # The folder is renamed when it is complete, so that a killed run leaves nothing that
+            # looks complete.
             begun = folder / f".{package}.begun"
             shutil.rmtree(begun, ignore_errors=True)
             begun.mkdir()
@@ -126,14 +127,13 @@ def download(package: str, folder: Path) -> None:
 
 
 def configure(folder: Path) -> Path:
-    """Write the configuration of an apt that uses only this suite, and stores everything here.
+    """Write the configuration of an apt that uses only this suite and keeps everything in `folder`.
 
-    From the machine's own configuration it takes the mirror and the network settings, such as a
-    proxy.
+    The mirror and the network settings, such as a proxy, come from the machine's own configuration.
     """
     for needed in ("state/lists/partial", "archives/partial"):
         (folder / needed).mkdir(parents=True)
-    # as if nothing were installed, so that all dependencies are downloaded
+    # Pretend that nothing is installed, so that all dependencies are downloaded.
     (folder / "status").touch()
     (folder / "sources").write_text(f"deb [signed-by={KEYRING}] {_mirror()} {SUITE} main\n")
     settings = {
@@ -144,12 +144,13 @@ def configure(folder: Path) -> Path:
         "Dir::Etc::sourcelist": folder / "sources",
         "Dir::Etc::sourceparts": "/dev/null",
         "Dir::Etc::main": "/dev/null",
-        "Dir::Etc::parts": "/dev/null",  # the system's hooks would clean up its own cache
+        "Dir::Etc::parts": "/dev/null",  # the system's hooks would clean the system's cache
         "Dir::Etc::preferencesparts": "/dev/null",
         "Dir::Etc::preferences": "/dev/null",
         "APT::Sandbox::User": "root",  # other users may not be able to read the working copy
         "Acquire::Languages": "none",
-        # A mirror that lags has an older version, which is good enough; it is signed all the same.
+        # Accept expired lists: a mirror that lags has older versions, which are good enough, and
+        # its lists are signed as well.
         "Acquire::Check-Valid-Until": "false",
         "Acquire::Retries": "3",
     }

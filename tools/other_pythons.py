@@ -2,10 +2,11 @@
 
 `python tools/other_pythons.py [pytest arguments …]`
 
-This uses the newest patch release of each minor version except the one that runs this. Interpreters
-are found by name on the PATH and among pyenv's versions, and used only if they run: a shim may
-point to nothing. Each gets its own environment below `.venv`, once, with only what these tests
-need. If the machine has no other Python, we say so and do nothing.
+This uses the newest patch release of each minor version, except the version that runs this script.
+Interpreters are found by name on the PATH and among pyenv's versions, and an interpreter is used
+only if it runs, because a shim may point to nothing. Each interpreter gets its own environment
+below `.venv`, created once, with only the packages that these tests need. If the machine has no
+other Python, we say so and do nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Python:
 
 
 def main(arguments: list[str]) -> int:
-    """Run from the command line; the exit code is 1 if any of them failed."""
+    """Run from the command line; the exit code is 1 if the tests failed on any Python."""
     found = others(ask(candidates(os.environ)))
     if not found:
         print("There is no other Python on this machine that Lockfast supports.")
@@ -76,7 +77,7 @@ def candidates(environment: Mapping[str, str]) -> list[Path]:
 
 
 def ask(paths: Iterable[Path]) -> list[Python]:
-    """Return those that run and are a final release of CPython."""
+    """Return those Pythons that run and are final releases of CPython."""
     found = []
     for path in paths:
         try:
@@ -98,7 +99,7 @@ def ask(paths: Iterable[Path]) -> list[Python]:
 def others(
     found: Iterable[Python], *, ours: tuple[int, ...] = sys.version_info[:2]
 ) -> list[Python]:
-    """Return the newest of each supported minor version other than ours."""
+    """Return the newest Python of each supported minor version other than ours."""
     newest: dict[tuple[int, ...], Python] = {}
     for one in found:
         minor = one.version[:2]
@@ -110,7 +111,7 @@ def others(
 
 
 def set_up(python: Python) -> Path:
-    """Return the interpreter of its environment, creating the environment if necessary."""
+    """Return the interpreter of this Python's environment; create the environment if needed."""
     wanted = f"{ROOT}{(ROOT / 'pyproject.toml').read_text(encoding='utf-8')}"
     directory = ENVIRONMENTS / ".".join(map(str, python.version))
     interpreter = directory / "bin" / "python"
@@ -118,7 +119,7 @@ def set_up(python: Python) -> Path:
     if not stamp.exists():
         environment = "-m", "venv", "--clear", "--without-pip", directory
         subprocess.run([python.path, *environment], check=True)
-        # With our own pip: the bundled one may be too old for dependency groups.
+        # Use our own pip, because the bundled pip may be too old for dependency groups.
         install = "-m", "pip", "--python", interpreter, "install", "--disable-pip-version-check"
         what = (
             "--editable",
@@ -135,7 +136,7 @@ def set_up(python: Python) -> Path:
 
 def start(interpreter: Path, arguments: list[str]) -> subprocess.Popen[str]:
     """Start the tests on one interpreter."""
-    # No cache: runs in parallel would write the same files.
+    # Disable pytest's cache, because parallel runs would write the same files.
     command = [interpreter, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return subprocess.Popen(
         command,

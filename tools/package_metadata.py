@@ -1,7 +1,7 @@
-"""What a package index shows: the README, with links and pictures that work outside the repository.
+"""Makes the README that a package index shows, with links that work outside the repository.
 
-In the repository they are relative. On an index they would lead nowhere, so the build makes them
-absolute, below `address` in pyproject.toml.
+In the repository, links to pages and pictures are relative. On an index, relative links would lead
+nowhere, so the build makes them absolute, below `address` in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ELSEWHERE = ("https://", "http://", "mailto:", "#")
 
 
 class CustomMetadataHook(MetadataHookInterface):
-    """Found by hatchling under this name."""
+    """The metadata hook, which hatchling finds by this class name."""
 
     def update(self, metadata: dict[str, object]) -> None:
         """Fill in the fields that pyproject.toml declares as dynamic."""
@@ -38,13 +38,13 @@ def urls(address: str) -> dict[str, str]:
 
 
 def absolute(page: str, address: str) -> str:
-    """Return the page with every relative link made absolute, as a code host serves files."""
+    """Return the page with every relative link made absolute."""
 
     def replaced(found: re.Match[str]) -> str:
         target = found["target"]
         if target.startswith(ELSEWHERE):
             return found[0]
-        # Images link to the raw file, pages to the host's view of it.
+        # An image links to the raw file; any other link leads to the code host's view of the file.
         kind = "raw" if found["image"] else "blob"
         return f"{found['image']}[{found['text']}]({address}/{kind}/main/{target})"
 

@@ -1,4 +1,4 @@
-"""The source of a module as tokens, the same on every Python; decides nothing about names."""
+"""Reads the source of a module as tokens, which are the same on every Python version."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Unconvertible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token with its own text; layout is what lies between two of them."""
+    """A token with its own text; whatever lies between two tokens is layout."""
 
     kind: int
     text: str
     start: int
     end: int
     is_statement: bool = False
-    """Whether it is a whole statement, which makes a plain string a docstring."""
+    """Whether the token is a whole statement, which makes a plain string a docstring."""
 
 
 def tokens_of(source: str) -> list[Token]:
@@ -61,7 +61,7 @@ LAYOUT = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
-# From Python 3.12 on; older versions have no such tokens.
+# These tokens exist from Python 3.12 on.
 FSTRING_START = getattr(tokenize, "FSTRING_START", None)
 FSTRING_END = getattr(tokenize, "FSTRING_END", None)
 
@@ -71,7 +71,7 @@ def _python_tokens(source: str) -> Iterator[tokenize.TokenInfo]:
     fstrings: list[tokenize.TokenInfo] = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            # Up to 3.11 an unfinished string is not an exception but a token of this kind.
+            # Up to Python 3.11 an unfinished string raises no exception, but yields an ERRORTOKEN.
             if token.type == tokenize.ERRORTOKEN:
                 complaint = f"line {token.start[0]} has a stray {token.string!r}"
                 raise Unconvertible(f"does not tokenise: {complaint}")
@@ -130,7 +130,7 @@ def without_async_only(source: str) -> str:
 
 
 def awaitables(tokens: Sequence[Token]) -> set[int]:
-    """Return the tokens around the X of each `Awaitable[X]` and `Coroutine[Any, Any, X]`."""
+    """Return the indexes of the tokens around X in `Awaitable[X]` and `Coroutine[Any, Any, X]`."""
     dropped: set[int] = set()
     for index, token in enumerate(tokens[:-1]):
         if token.text not in {"Awaitable", "Coroutine"} or tokens[index + 1].text != "[":
@@ -180,7 +180,7 @@ def _is_callee(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _primary_end(tokens: Sequence[Token], index: int) -> int | None:
-    """Return the last token of the name, with its trailers, that begins at `index`."""
+    """Return the index of the last token of the name, with its trailers, that begins at `index`."""
     if tokens[index].kind != tokenize.NAME or keyword.iskeyword(tokens[index].text):
         return None
     while index + 1 < len(tokens):

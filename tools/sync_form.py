@@ -31,7 +31,7 @@ class SyncForm:
         self._used: set[str] = set()
 
     def unused(self) -> list[str]:
-        """Return a sentence for each pair that nothing used."""
+        """Return a sentence for each pair in PAIRS that was never used."""
         return [
             f"The pair {old} -> {new} is used by no source: delete it from PAIRS."
             for old, new in self._pairs.items()
@@ -134,7 +134,7 @@ class _Module:
             position = end
         return position + 1, "".join(pieces) + "}"
 
-    # Prose: the only place for regular expressions, since it has no grammar.
+    # Prose. Regular expressions are used only in this part, because prose has no grammar.
 
     def _prose(self, text: str) -> str:
         text = _PATHS.sub(lambda path: self._names.literal(path[0]), text)

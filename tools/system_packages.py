@@ -1,9 +1,9 @@
 """Install the system packages that the tests need, and only those that are missing.
 
-If nothing is missing, this runs no other program. Otherwise apt-get installs, as root or through
-`sudo -n`, without prompts, without recommended packages, and without starting a daemon: meanwhile a
-policy-rc.d forbids it, and the previous policy is restored, even after a failure or a signal. If
-none of this is possible, we stop and list what to install.
+If nothing is missing, this runs no other program. Otherwise apt-get installs the packages, as root
+or through `sudo -n`, without prompts, without recommended packages, and without starting a daemon.
+A temporary policy-rc.d forbids the start of daemons; the previous policy is restored afterwards,
+even after a failure or a signal. If the packages cannot be installed, we stop and list them.
 
 Standard library only: this runs before anything else is installed.
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 LIST = Path(__file__).with_name("system_packages.txt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 
-# Servers are installed here, and an ordinary user's PATH often lacks these.
+# Servers are installed in these directories, which an ordinary user's PATH often lacks.
 SYSTEM_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 # invoke-rc.d runs this script before it starts a service; 101 means "forbidden".
@@ -41,7 +41,7 @@ APT_GET = (
     "apt-get",
     "-o",
     "DPkg::Lock::Timeout=300",
-    # Keeps dpkg in our process group, where our signals reach it.
+    # This option keeps dpkg in our process group, where our signals reach it.
     "-o",
     "Dpkg::Use-Pty=0",
 )
@@ -52,7 +52,7 @@ class CannotInstall(Exception):
 
 
 def main(arguments: Sequence[str] | None = None, *, is_root: bool | None = None) -> int:
-    """Run from the command line; the exit code is 1 when something is still missing."""
+    """Run from the command line; the exit code is 1 if a package is still missing."""
     parser = argparse.ArgumentParser(description="Install missing system packages.")
     parser.add_argument("--list", type=Path, default=LIST, help="which command needs which package")
     parser.add_argument("--policy", type=Path, default=POLICY, help="where invoke-rc.d asks")
@@ -129,7 +129,8 @@ def install(packages: Sequence[str], *, policy: Path) -> None:
         raise CannotInstall("There is no apt-get here")
     with _signals_as_exceptions(), _no_daemon_starts(policy):
         if _run([*APT_GET, "update"]):
-            # One broken repository fails the whole update, and the old lists may be good enough.
+            # Try to install all the same: one broken repository fails the whole update, and the old
+            # lists may be good enough.
             print("apt-get update failed; trying with the lists at hand.", file=sys.stderr)
         if _run([*APT_GET, "install", "-y", "--no-install-recommends", *packages]):
             raise CannotInstall("apt-get install failed")
@@ -152,8 +153,8 @@ def _run(command: Sequence[str]) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return process.wait()
     except BaseException:
-        # Wait for its end: a package script that still runs could start its daemon as soon as the
-        # policy is gone.
+        # Wait until the process has ended, because a package script that still runs could start its
+        # daemon as soon as the policy is gone.
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -167,13 +168,14 @@ def _run(command: Sequence[str]) -> int:
 def _no_daemon_starts(policy: Path) -> Iterator[None]:
     """Forbid starting services inside the block.
 
-    An existing policy is moved aside and back, which keeps its content, owner, mode and times, and
-    keeps a link a link. If a run is killed outright, the next one cleans up.
+    An existing policy is moved aside and later moved back, so that its content, owner, mode and
+    times stay the same, and a link stays a link. If a run is killed outright, the next run cleans
+    up.
     """
     aside = policy.with_name(f"{policy.name}.before-lockfast")
     directory = os.open(policy.parent, os.O_RDONLY)
     try:
-        # One at a time, or the first to finish would lift the ban for the others.
+        # Only one process at a time may do this, because the first process to finish lifts the ban.
         fcntl.flock(directory, fcntl.LOCK_EX)
         try:
             if not os.path.lexists(aside):
@@ -201,7 +203,7 @@ def _signals_as_exceptions() -> Iterator[None]:
     """Leave the block with an exception on a signal that would otherwise end us immediately."""
 
     def leave(number: int, _frame: object) -> None:
-        # Once is enough: a second signal must not interrupt the restoring.
+        # Ignore further signals, because they must not interrupt the restoring of the policy.
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)

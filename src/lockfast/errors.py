@@ -92,8 +92,8 @@ class LockError(Exception):
 class NotAcquired(LockError):
     """The lock was not free; the attempt left nothing behind in the store.
 
-    `holders` and `place` are what the store last reported. `closing` is the share of the capacity
-    that nobody holds but that min_hold or lock_delay still keeps closed.
+    `holders` and `place` are what the store last reported. `closing` lists capacity that has no
+    holder, but that min_hold or lock_delay still keeps closed.
     """
 
     exit_code = 75
@@ -115,7 +115,7 @@ class NotAcquired(LockError):
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
-    """The timeout passed before our turn came; `waited` is the time in line, in seconds."""
+    """The timeout passed before the lock was granted; `waited` is the time in line, in seconds."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ def shards_timeout(
 ) -> AcquireTimeout:
     """Return the error for an acquire that found no free shard of a sharded lock.
 
-    `last` is the error of one of the shards.
+    `last` is the timeout error of the last shard that was tried.
     """
     return AcquireTimeout(
         f"none of the {shards} shards of {name!r} was free: {last}",
@@ -173,7 +173,7 @@ def held_text(held: Held) -> str:
     if held.closing:
         last = max(held.closing, key=lambda one: one.remaining)
         facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")
-    facts = facts or ["held"]  # the store did not say by whom
+    facts = facts or ["held"]  # the store did not name the holders
     if held.place is not None:
         facts.append(f"number {held.place} in line")
     return "; ".join(facts)
@@ -182,9 +182,9 @@ def held_text(held: Held) -> str:
 class LeaseLost(LockError):
     """The lock stopped being ours while we were still using it.
 
-    Stop touching the protected resource. `token` identifies our writes; the resource must accept
-    only larger tokens from now on. `reason` is one of expired, taken, session_ended, broken,
-    max_hold, closed, forked.
+    Stop touching the protected resource. `token` is the token of the lost lease; from now on, the
+    resource should accept only larger tokens. `reason` is one of expired, taken, session_ended,
+    broken, max_hold, closed, forked.
     """
 
     exit_code = 73
@@ -257,7 +257,7 @@ class BackendMisbehaved(BackendError):
 
 
 class Stale(LockError):
-    """A guarded resource refused a write that came too late."""
+    """A guarded resource refused a write by a late holder."""
 
     exit_code = 73
     http_status = 412
@@ -275,7 +275,7 @@ class StaleToken(Stale):
 
 
 class StaleRow(Stale):
-    """The row has changed since it was read; `current` is the row as it is now, None if deleted."""
+    """The row has changed since it was read; `current` is the row now, or None if it is gone."""
 
     def __init__(self, message: str, *, name: str | None = None, current: object = None) -> None:
         super().__init__(message, name=name)
@@ -285,8 +285,8 @@ class StaleRow(Stale):
 class WouldDeadlock(LockError, RuntimeError):
     """Waiting would never end, because the caller holds the lock itself or is part of a cycle.
 
-    In a cycle, the caller would wait for a holder that itself waits for one of the caller's locks.
-    `cycle` then lists the names, starting with the requested one.
+    In a cycle, the caller would wait for a holder that itself waits, directly or through others,
+    for one of the caller's locks. `cycle` then lists the names, starting with the requested one.
     """
 
     http_status = 409
@@ -310,9 +310,9 @@ class LocksClosed(LockError, RuntimeError):
 
 
 class ConfigurationError(LockError, ValueError):
-    """A setting that Lockfast cannot work with; the message says what is accepted."""
+    """A setting is invalid or cannot be used here; the message says what is accepted."""
 
-    # The HTTP status is 500, because a wrong password or address is the mistake of the service, not
+    # The HTTP status is 500, because a wrong password or address is a mistake of the service, not
     # of its client.
     exit_code = 78
     http_status = 500

@@ -23,16 +23,18 @@ WithdrawalReason: TypeAlias = Literal[
     "cancelled", "closed", "deadlock", "refused", "replaced", "store_error"
 ]
 """Why an acquire ended with neither a lease nor a timeout. "replaced" means that the same acquire
-continues with a new claim, because the store had forgotten this one, or because another shard is
-free or its line moves while ours does not."""
+continues with a new claim, because the store had forgotten this one, because another shard is free,
+or because the line of another shard moves while this one does not.
+"""
 
 StoreRequest: TypeAlias = Literal["acquire", "renew", "release", "withdraw"]
 """The request that was sent to the store."""
 
 StoreTrouble: TypeAlias = Literal["unavailable", "unknown", "refused", "misbehaved"]
-"""How a request failed: "unavailable" means that nothing was done, "unknown" that the request was
-sent and not answered, "refused" that the store said no, and "misbehaved" that the reply made no
-sense."""
+"""How a request failed. "unavailable" means that the store did nothing, "unknown" that the request
+was sent and not answered, "refused" that the store refused the request, and "misbehaved" that the
+reply made no sense.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,14 @@ Hook: TypeAlias = Callable[[Event], Any]
 
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """An acquire now waits; `place` is 1 at the front of the line, None where there is no line."""
+    """An acquire now waits; `place` is 1 at the front of the line, and None if there is no line."""
 
     place: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Acquired(Event):
-    """A lease began after `waited` seconds, with this ttl; `renews` says whether it is renewed."""
+    """A lease began after `waited` seconds, with this ttl; `renews` says if it is renewed."""
 
     waited: float
     ttl: float = 0.0
@@ -119,8 +121,8 @@ class SafeAgain(Event):
 class Lost(Event):
     """A lease may no longer be used; it was held for `held` seconds.
 
-    `cause` explains why it expired, for display, as far as is known: the process or the event loop
-    did not run, or the store did not answer, and for how long.
+    `cause` is a text for display that explains why the lease expired, if the reason is known: for
+    how long the process or the event loop did not run, or the store did not answer.
     """
 
     reason: LossReason
@@ -159,6 +161,6 @@ class StoreError(Event):
 
 @dataclass(frozen=True, slots=True)
 class Reconnected(Event):
-    """The store answers again, `away` seconds after the first request that failed."""
+    """The store answers again, `away` seconds after requests began to fail."""
 
     away: float

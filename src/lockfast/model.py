@@ -1,9 +1,9 @@
 """The values that pass between the layers; none of them has side effects.
 
-Each name has a door of a certain capacity and a line of claims, in order of arrival. A claim is
-answered by a Grant or a Held; a lease (in the client) is built on a Grant. Claim, Grant and Held
-are never changed after creation, but they are created at every acquire, and a frozen dataclass
-takes Python six times as long to create. So only type checkers treat these three as frozen.
+Each name has a door of a certain capacity and a line of claims, in order of arrival. The reply to a
+claim is a Grant or a Held; the client builds a lease on a Grant. Claim, Grant and Held never change
+after creation. But every acquire creates them, and Python takes six times as long to create a
+frozen dataclass. So only type checkers treat these three as frozen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALL = 2**31 - 1
 """The capacity of a read-write lock, and the weight of its writer."""
 
 FOREVER = float("inf")
-"""A time that never comes, on every clock."""
+"""A time that is never reached, on every clock."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -35,8 +35,8 @@ def frozen_to_checkers(*, kw_only: bool = False) -> Callable[[type[T]], type[T]]
 def printable(text: str) -> str:
     """Return the text with every character escaped that a terminal or a log would interpret.
 
-    Names and labels come from other programs, and a line break or an escape sequence in them must
-    not forge a log entry or reach a terminal.
+    Names and labels come from other programs, so a name or label must not forge a log entry with a
+    line break, or send an escape sequence to a terminal.
     """
     if text.isprintable():
         return text
@@ -48,11 +48,11 @@ def printable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who made a claim, for display only; an `Owner` never decides who may release a lock.
+    """Describes who made a claim, for display only; it never decides who may release a lock.
 
-    `str()` gives one line that is safe to display; the fields are unescaped, as the other process
-    wrote them. `asker` distinguishes this thread or task of this client from all others that hold
-    or wait at the same time; it is empty in records of older versions.
+    `str()` returns one line that is safe to display; the fields are unescaped, as the process that
+    made the claim wrote them. `asker` distinguishes this thread or task of this client from all
+    others that hold or wait at the same time; it is empty in records written by older versions.
     """
 
     host: str
@@ -62,7 +62,7 @@ class Owner:
     asker: str = ""
 
     def __str__(self) -> str:
-        pid = f" pid {self.pid}" if self.pid else ""  # 0 if the stored text is not ours
+        pid = f" pid {self.pid}" if self.pid else ""  # the pid is 0 if the stored text is not ours
         label = f" ({self.label})" if self.label else ""
         return printable(f"{self.host}{pid}{label}")
 
@@ -80,7 +80,7 @@ class Owner:
 
     @classmethod
     def from_text(cls, text: str) -> Owner:
-        """Parse the stored form; text that is not ours becomes a label, so that it can be shown."""
+        """Parse the stored form; any other text becomes the label, so that it can be shown."""
         try:
             fields = json.loads(text)
             return cls(
@@ -95,7 +95,7 @@ class Owner:
 
 
 def owner_in_context(stem: str, context: str, asker: str = "") -> str:
-    """Return the owner to store for one thread or task; all of them share the JSON `stem`."""
+    """Return the owner text for one thread or task; all threads and tasks share the JSON `stem`."""
     more = f', "asker": {json_string(asker)}' if asker else ""
     return f"{stem}{json_string(context)}{more}}}"
 
@@ -127,10 +127,10 @@ class Claim:
 
 
 class Window(NamedTuple):
-    """How long a grant made by another client's release lasts unless it is renewed.
+    """How long a grant made by another client's release lasts, unless it is renewed.
 
-    The window counts from `since`, on the client's clock. Until a renewal is answered, the hold is
-    trusted for the window or for the ttl, whichever ends first.
+    The window counts from `since`, on the client's clock. Until the store answers a renewal, the
+    hold is trusted until the window or the ttl ends, whichever comes first.
     """
 
     since: float
@@ -142,10 +142,10 @@ class Grant:
     """The store's yes. `token` is None only if the backend has no tokens.
 
     A grant with a `window` was made by another client's release, and at first lasts only as long as
-    the window. `counted_from` is the start of the ttl, on the client's clock. For a session, that
-    is when the client sent the request that proves the session alive; for a request that waited for
-    a connection, it is when the request got one. `counted_from` is None if the request itself set
-    the store's deadline and was sent at once.
+    the window. `counted_from` is the start of the ttl, on the client's clock. For a session, this
+    is when the client sent the request that proves the session alive. For a request that waited for
+    a connection, it is when the connection became available. `counted_from` is None if the request
+    itself set the store's deadline and was sent at once.
     """
 
     claim: Claim
@@ -158,8 +158,8 @@ class Grant:
 class RevisionGuard(NamedTuple):
     """A condition for your own transaction, so that it commits only under the lease.
 
-    The transaction must require that the key still exists and was created at this revision. In etcd
-    the compare target is `CREATE`.
+    The transaction must require that the key still exists, and that it was created at this revision
+    (in etcd, the compare target `CREATE`).
     """
 
     key: bytes
@@ -171,7 +171,7 @@ class Holder:
     """One admitted claim, as the store sees it.
 
     The claim has held the name for `age` seconds. `hold` is the id by which a sequencer recognises
-    the hold (see `lease.sequencer`); only an inspection sets it.
+    the hold (see `lease.sequencer`); only an inspection sets this id.
     """
 
     owner: Owner
@@ -238,7 +238,7 @@ class Renewal(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """RENEWED through a session; `counted_from` is the start of the ttl, as in `Grant`."""
+    """RENEWED, in a store with sessions; `counted_from` is the start of the ttl, as in `Grant`."""
 
     counted_from: float
 
@@ -261,7 +261,7 @@ class Inspection:
 
     @property
     def closed_for(self) -> float:
-        """Seconds until all the capacity that nobody holds is open again."""
+        """Seconds until no capacity is kept closed any more."""
         return max((one.remaining for one in self.closing), default=0.0)
 
 
@@ -288,7 +288,7 @@ class TokenQuality(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend declares; the contract tests hold it to exactly this."""
+    """What a backend declares; the contract tests require exactly these guarantees."""
 
     fair: bool
     shared: bool
@@ -300,8 +300,9 @@ class Capabilities:
     hands_over: bool = False
     sequencers: bool = False
     proves_at_once: bool = False
-    """Whether a keep-alive proves its session alive from the time it was sent; otherwise it only
-    proves that the session was alive at the previous contact."""
+    """Whether a keep-alive proves that its session was alive when the keep-alive was sent.
+    Otherwise a keep-alive only proves that the session was alive at the previous contact.
+    """
 
     @property
     def has_tokens(self) -> bool:

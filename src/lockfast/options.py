@@ -1,4 +1,4 @@
-"""All defaults and accepted values, in one place so that all errors read alike."""
+"""All defaults and accepted values, in one module so that all error messages are consistent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_SHARDS: Final = 1000
 
 
 class Unset(enum.Enum):
-    """The type of UNSET, which marks an argument that was not given where None has a meaning."""
+    """The type of UNSET, the default of an argument for which None is a meaningful value."""
 
     UNSET = enum.auto()
 
@@ -64,7 +64,7 @@ class LockKeywords(TypedDict, total=False):
 
 
 class NoKeywords(TypedDict):
-    """No keywords, for type checkers; at run time, an unknown keyword is refused with a hint."""
+    """No keywords, for type checkers; at run time, any keyword raises an error with a hint."""
 
 
 class AdoptKeywords(TypedDict, total=False):
@@ -109,17 +109,17 @@ class LockOptions:
 def lock_options(given: LockKeywords, *, ttl: float) -> LockOptions:
     """Return the options of one lock; `ttl` is the client's, for a lock that sets none."""
     if "on_lost" in given:
-        return _lock_options(given, ttl)  # not cached, because the cache would keep the hook alive
+        return _lock_options(given, ttl)  # not cached: the cache would keep the hook alive
     try:
         return _cached_lock_options(ttl, **given)
     except TypeError:
-        pass  # a value is not hashable, or was refused
-    # Check again outside of the `except`; otherwise Python would show the error twice.
+        pass  # a value is not hashable, or has the wrong type
+    # Check again outside of the `except`; otherwise the traceback would show the error twice.
     return _lock_options(given, ttl)
 
 
-# Programs repeat the same few options, so each combination is checked once. `typed` keeps True
-# apart from 1, which it equals, because True is not accepted as a number.
+# Programs repeat the same few options, so each combination is checked only once. `typed` is needed
+# because True equals 1, but is not accepted as a number.
 @lru_cache(maxsize=64, typed=True)
 def _cached_lock_options(client_ttl: float, **given: Unpack[LockKeywords]) -> LockOptions:
     return _lock_options(given, client_ttl)
@@ -163,7 +163,7 @@ class ClientOptions:
     def for_locks(self, *, shortest_ttl: float) -> LockOptions:
         """Return the default options of the client's locks.
 
-        The ttl is checked here, since the error names the store's minimum.
+        The ttl is checked here and not earlier, because the error states the store's minimum.
         """
         return LockOptions(ttl=checked_ttl(self.ttl, minimum=shortest_ttl))
 
@@ -198,7 +198,7 @@ def _warn_of_milliseconds(ttl: float) -> None:
 
 
 def _checked_closed_time(option: str, seconds: float) -> None:
-    # The store has to time the end of this period, so it must be a time that the store can count.
+    # The store has to measure this period, so it must not be longer than a store can count.
     if not 0 <= _number(option, seconds) <= LONGEST_TTL:
         raise ConfigurationError(
             f"{option}={seconds!r}: 0 s to {LONGEST_TTL:g} s (a week) is accepted"
@@ -206,7 +206,7 @@ def _checked_closed_time(option: str, seconds: float) -> None:
 
 
 def checked_timeout(timeout: float | None) -> float | None:
-    """Return the timeout; if it is invalid, the error says what None and 0 mean."""
+    """Return the timeout; the error for an invalid one explains None and 0."""
     if timeout is not None and _is_outside(_number("timeout", timeout), above=-1e-300):
         raise ConfigurationError(
             f"timeout={timeout!r}: None waits for ever, 0 tries once, more waits that many seconds"
@@ -229,14 +229,14 @@ def checked_capacity(capacity: int) -> int:
 
 
 def checked_permits(permits: int, *, capacity: int) -> int:
-    """Return the number of permits; raise if it exceeds the capacity and could never be granted."""
+    """Return the number of permits; raise if they exceed the capacity."""
     return _checked_int("permits", permits, capacity)
 
 
 def checked_shards(shards: int) -> int:
     """Return the number of shards; raise if it is out of range.
 
-    The number is limited because trying all shards takes one request for each.
+    The number is limited because trying all shards takes one request per shard.
     """
     return _checked_int("shards", shards, MOST_SHARDS)
 
@@ -252,7 +252,7 @@ def checked_count(option: str, count: int) -> int:
 
 
 def checked_poll(poll: float | None) -> float | None:
-    """Return the interval for polling for new work; the error says what None means."""
+    """Return the interval for polling for new work; the error for an invalid one explains None."""
     if poll is not None and _is_outside(_number("poll", poll), above=0.0, at_most=LONGEST_TTL):
         raise ConfigurationError(
             f"poll={poll!r}: None ends when nothing is left, more than 0 s looks again so often"
@@ -261,13 +261,13 @@ def checked_poll(poll: float | None) -> float | None:
 
 
 def checked_cancel(cancel: object) -> None:
-    """Raise if `cancel` has no `is_set()`, before anything waits for it."""
+    """Raise if `cancel` has no `is_set()`; called before the wait begins."""
     if isinstance(cancel, type) or not callable(getattr(cancel, "is_set", None)):
         raise TypeError(f"cancel is an event of threading or asyncio (is_set()), not {cancel!r}")
 
 
 def checked_token(token: int | None) -> int | None:
-    """Return a fencing token received from elsewhere; raise if it cannot be one."""
+    """Return a fencing token received from elsewhere; raise if the value cannot be a token."""
     return None if token is None else _checked_int("token", token, LARGEST_TOKEN)
 
 
@@ -287,14 +287,14 @@ def checked_owner(owner: str | None) -> str | None:
 
 
 def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:
-    """Return what a decorated call does when the lock is held; the error lists the choices."""
+    """Return the value of `if_held`; the error for an invalid value lists the choices."""
     if choice not in ("wait", "skip", "raise"):
         raise ConfigurationError(f"if_held={choice!r}: wait, skip or raise is accepted")
     return choice  # type: ignore[return-value]
 
 
 def checked_skipped(skipped: object, *, if_held: str) -> object:
-    """Return the result of a skipped call; raise if no call can be skipped."""
+    """Return what a skipped call returns; raise if `if_held` means that no call is skipped."""
     if skipped is UNSET:
         return None
     if if_held != "skip":
@@ -334,12 +334,12 @@ _OTHER_LIBRARIES = {
     "blocking_timeout": "how long to wait is timeout=, how long the lock lives is ttl=",
     "expire": "how long the lock lives is ttl=",
 }
-"""Options of other lock libraries, and what they are called here."""
+"""Options of other lock libraries, each with a hint at the Lockfast equivalent."""
 
 
 def closest(word: str, known: Iterable[str]) -> list[str]:
     """Return the known words that look like this one, at most three."""
-    import difflib  # noqa: PLC0415 - only needed after a typing error
+    import difflib  # noqa: PLC0415 - only needed after a misspelling
 
     return difflib.get_close_matches(word, list(known), n=3)
 
@@ -357,8 +357,8 @@ def _seconds(option: str, value: float) -> float:
 
 
 def _is_outside(value: float, *, above: float, at_most: float = math.inf) -> bool:
-    # The value is compared, not converted to a float, because an int may exceed every float. NaN is
-    # inside no range.
+    # The value is compared as it is, because an int may be too large for a float. NaN is outside of
+    # every range.
     return not above < value <= min(at_most, sys.float_info.max)
 
 
@@ -370,6 +370,6 @@ def _checked_int(option: str, value: int, largest: int) -> int:
     return value
 
 
-def _checked_bool(option: str, value: bool) -> None:  # noqa: FBT001 - it is the value checked
+def _checked_bool(option: str, value: bool) -> None:  # noqa: FBT001 - the value to check
     if not isinstance(value, bool):
         raise TypeError(f"{option} is True or False, not {type(value).__name__}")

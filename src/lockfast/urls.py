@@ -1,11 +1,11 @@
-"""Select the backend for a URL or a client; the only module that knows all stores.
+"""Select the backend for a URL or a client; only this module has a list of all stores.
 
 Backends are imported only when needed. Each store declares which URLs and clients are its own, in
 the `descriptor.py` of its package.
 
-Whatever selects the lock (the URL and the namespace) is resolved here, for the library and for the
-command line. If two places read the environment, two programs with the same settings could use
-different locks, and nobody would notice.
+The URL and the namespace together select the lock. Only this module resolves them, for the library
+and for the command line. If two modules read the environment, two programs with the same settings
+could use different locks, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ STORES = (
     "sqlite",
     "zookeeper",
 )
-"""The stores. Each has a package of this name in `lockfast.backends`, and one line here."""
+"""The stores. Each store has a package of this name in `lockfast.backends`."""
 
 EMBEDDED = "sqlite://"
-"""The URL of the embedded default, in this user's own file."""
+"""The URL of the embedded default store, a file of the current user."""
 VARIABLE = "LOCKFAST_URL"
-"""The environment variable for the URL of a client that does not set one."""
+"""The environment variable for the URL of a client that is created without a URL."""
 NAMESPACE_VARIABLE = "LOCKFAST_NAMESPACE"
-"""The environment variable for the namespace of a client that does not set one."""
+"""The environment variable for the namespace of a client that is created without a namespace."""
 DEFAULT_NAMESPACE = "lockfast"
 
 
 def resolved_url(url: str | None) -> str:
-    """Return the URL itself, the one in the environment, or the embedded default."""
+    """Return the given URL, or else the URL in the environment, or else the embedded default."""
     return url if url is not None else os.environ.get(VARIABLE) or EMBEDDED
 
 
 def resolved_namespace(namespace: str | None) -> str:
-    """Return the namespace, the one in the environment, or the default; raise if invalid."""
+    """Return the namespace: given, from the environment, or the default; raise if it is invalid."""
     if namespace is not None:
         return checked_namespace(namespace)
     from_environment = os.environ.get(NAMESPACE_VARIABLE)
@@ -69,7 +69,7 @@ def resolved_namespace(namespace: str | None) -> str:
     try:
         chosen = checked_namespace(from_environment)
     except ConfigurationError as error:
-        # The value is not in the program's source, so the error says where to look.
+        # The program's source does not contain the value, so the error says where to look.
         raise ConfigurationError(f"{NAMESPACE_VARIABLE}: {error}") from error
     _log.info("locks in the namespace %s, as %s says", chosen, NAMESPACE_VARIABLE)
     return chosen
@@ -82,10 +82,10 @@ def open_backend(
     namespace: str | None,
     clock: Clock,
     options: dict[str, object],
-) -> Any:  # noqa: ANN401 - of either flavour
-    """Return the backend that the URL names. No I/O yet.
+) -> Any:  # noqa: ANN401 - a backend of either flavour
+    """Return the backend that the URL names; no I/O yet.
 
-    None means the URL in the environment, or the default if there is none.
+    None means the URL in the environment, or the embedded default if the environment has no URL.
     """
     place = resolved_url(url)
     chosen = resolved_namespace(namespace)
@@ -94,7 +94,7 @@ def open_backend(
     try:
         backend = _open(place, flavour, chosen, clock, options)
     except ConfigurationError as error:
-        # The value is not in the program's source, so the error says where to look.
+        # The program's source does not contain the value, so the error says where to look.
         raise ConfigurationError(f"{VARIABLE}: {error}") from error
     _log.info("locks at %s, as %s says", backend.location, VARIABLE)
     return backend
@@ -121,7 +121,7 @@ def adopt_client(
     namespace: str | None,
     clock: Clock,
     options: dict[str, object],
-) -> Any:  # noqa: ANN401 - of either flavour
+) -> Any:  # noqa: ANN401 - a backend of either flavour
     """Return the backend for the store that another library's client is connected to."""
     name = _name_of(client)
     room, clients = _adopter(client, name)
@@ -141,7 +141,7 @@ def open_by_factory(
     namespace: str | None,
     clock: Clock,
     options: dict[str, object],
-) -> Any:  # noqa: ANN401 - of either flavour
+) -> Any:  # noqa: ANN401 - a backend of either flavour
     """Return the backend for a scheme, on connections that a function makes. No I/O yet."""
     if not callable(connect):
         raise TypeError(f"a factory is a function that connects, not {type(connect).__name__}")
@@ -171,8 +171,8 @@ def adopt_clients(
     namespace: str | None,
     clock: Clock,
     options: dict[str, object],
-) -> Any:  # noqa: ANN401 - of either flavour
-    """Return the backend for a store that several clients of another library form together."""
+) -> Any:  # noqa: ANN401 - a backend of either flavour
+    """Return the backend for a store that consists of the servers of several foreign clients."""
     if not isinstance(clients, list | tuple) or not clients:
         raise TypeError("from_clients takes a list of clients, one for each node")
     for client in clients:
@@ -187,7 +187,7 @@ def adopt_clients(
     )
 
 
-def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - of either flavour
+def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - either flavour's
     """Return the class behind a known scheme, importing its module now."""
     room = _store_of(scheme)
     if room is None:
@@ -203,8 +203,8 @@ def schemes() -> tuple[str, ...]:
 def missing_file(url: str) -> Path | None:
     """Return the file that the URL names, if it does not exist.
 
-    Opening the store would create the file, so a read-only command would take a mistyped path for
-    an idle store.
+    Opening the store would create the file. A read-only command would then mistake a mistyped path
+    for an idle store.
     """
     parts = _split(url)
     room = _store_of(parts.scheme)
@@ -226,7 +226,8 @@ def declared(room: str) -> StoreDescriptor:
 
 
 def _store_of(scheme: str) -> str | None:
-    # Try the store of the same name first, so that no other descriptor has to be imported.
+    # If a store has the same name as the scheme, try it first, so that no other descriptor has to
+    # be imported.
     rooms = (scheme, *STORES) if scheme in STORES else STORES
     for room in rooms:
         if scheme in declared(room).schemes:
@@ -235,12 +236,13 @@ def _store_of(scheme: str) -> str | None:
 
 
 def _unknown_scheme(scheme: str, url: str) -> ConfigurationError:
-    """Return the error for a URL of no known store, with the likely intended URL if any."""
+    """Return the error for an unknown scheme, with the URL that was probably meant, if any."""
     sentence = f"unknown scheme {scheme!r} in {url!r}; "
     for room in STORES:
         if (ours := declared(room).scheme_aliases.get(scheme)) is not None:
             return ConfigurationError(f"{sentence}write {ours}{url[len(scheme) :]}")
-    # A SQLAlchemy scheme names the store and a driver, so the examples of that store are enough.
+    # A SQLAlchemy scheme names the store and a driver, so the error lists only that store's
+    # examples.
     if (meant := _store_of(scheme.partition("+")[0])) is not None:
         return ConfigurationError(
             f"{sentence}accepted: {', '.join(declared(meant).schemes.values())}"

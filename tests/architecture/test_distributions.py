@@ -12,7 +12,7 @@ import lockfast
 ROOT = Path(__file__).parents[2]
 CHALLENGE = ROOT / "challenge" / "src" / "lockfast_challenge"
 
-# Everything else that the challenge uses of the library is public. This list only shrinks.
+# The internal modules that the challenge uses. This list only shrinks.
 INTERNALS = {
     "lockfast.backends.redis.address",  # for faults of servers that the user named
     "lockfast.cli.json_output",

@@ -39,7 +39,8 @@ ROW = {layer: number for number, row in enumerate(ROWS) for layer in row}
 # these files import the other side inside functions only.
 LAZY = {("client/_async/locks.py", "urls"), ("client/_sync/locks.py", "urls")}
 
-# The generated trees, and the hand-written pairs below them: `aio`, and `connection_aio`.
+# For each flavour, the name of its tree and the ending of its hand-written modules, as in `aio.py`
+# and `connection_aio.py`.
 FLAVOURS = (("_async", "aio"), ("_sync", "threads"))
 
 # Stores do not import each other, so that each can be read, changed and removed on its own.
@@ -47,7 +48,7 @@ SHARED = {"network", "waiting"}
 KNOWS = {
     "network": set(),
     "waiting": set(),
-    "redlock": {"redis"},  # it asks several Redis servers
+    "redlock": {"redis"},  # redlock asks several Redis servers
     "sqlite": {"sql"},
     "postgresql": {"sql"},
     "mysql": {"sql"},

@@ -96,12 +96,12 @@ def faults(pair: Path, declared: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_part(name: str, *, of: str) -> bool:
-    """Return whether the name is this one, or inside it."""
+    """Return whether a dotted name is `of` itself, or a name inside it."""
     return name == of or name.startswith(f"{of}.")
 
 
 def offered(path: Path) -> Iterator[str]:
-    """Yield the public names of a module, and those of its classes behind a dot."""
+    """Yield the public names of a module, and the members of its classes as `Class.member`."""
     body = ast.parse(path.read_text(encoding="utf-8"), filename=str(path)).body
     defined = {name: node for node in body for name in names_of(node)}
     exported = defined.get("__all__")
@@ -145,7 +145,7 @@ def is_stood_on(module: str | None) -> bool:
 
 
 def names_of(node: ast.stmt) -> list[str]:
-    """Return the names that a statement defines; an import defines none of its own."""
+    """Return the names that a statement defines; an import does not count."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -153,12 +153,12 @@ def names_of(node: ast.stmt) -> list[str]:
 
 
 def is_public(name: str) -> bool:
-    """Return whether other modules may use it."""
+    """Return whether other modules may use the name."""
     return not name.startswith("_")
 
 
 def is_type_variable(node: ast.stmt) -> bool:
-    """Return whether it is only a type variable, which other modules do not import."""
+    """Return whether the statement only defines a type variable, which no other module imports."""
     value = getattr(node, "value", None)
     return isinstance(value, ast.Call) and ast.unparse(value.func) in {"TypeVar", "ParamSpec"}
 
@@ -166,7 +166,8 @@ def is_type_variable(node: ast.stmt) -> bool:
 def strangers(package: Path) -> list[str]:
     """Return the names of a pair that are used although its `__all__` does not list them.
 
-    Otherwise a name could be in use but missing from one of the halves, and no test would fail.
+    Without this check, a name could be in use but missing from one of the halves, and no test would
+    fail.
     """
     halves = (path for path in package.rglob("*.py") if is_half(path.stem))
     offers = {path: set(offered(path)) for path in halves}
@@ -219,7 +220,7 @@ def test_every_declared_difference_is_of_a_pair_that_exists() -> None:
 
 
 def halves_of(pair: str, end: str) -> bool:
-    """Return whether this pair is `x/aio.py` or `x_aio.py`, depending on `end`."""
+    """Return whether the pair has an asyncio half with this `end`: `x/aio.py` or `x_aio.py`."""
     return (PACKAGE / f"{pair}{end}aio.py").exists()
 
 

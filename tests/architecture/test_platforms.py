@@ -36,7 +36,7 @@ MODULES = {
     "tty",
     "winreg",
 }
-"""Modules of one platform; and `select`, of which there are several kinds."""
+"""Modules that not every platform has, and `select`, which differs between platforms."""
 
 NAMES = {
     "asyncio": {"open_unix_connection", "start_unix_server"},
@@ -94,7 +94,7 @@ NAMES = {
 
 
 def uses(text: str) -> Iterator[str]:
-    """Yield what a file uses that some platforms lack, or that differs between them."""
+    """Yield what a file uses of features that some platforms lack or that differ between them."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name in MODULES)
@@ -110,7 +110,7 @@ def uses(text: str) -> Iterator[str]:
 
 
 def strangers(package: Path, allowed: dict[str, str]) -> list[str]:
-    """Return the uses outside the files and folders that are allowed them."""
+    """Return the platform-specific uses outside the allowed files and folders."""
     return [
         f"{path.relative_to(package).as_posix()} uses {one}"
         for path in sorted(package.rglob("*.py"))
@@ -120,7 +120,7 @@ def strangers(package: Path, allowed: dict[str, str]) -> list[str]:
 
 
 def offered(path: Path) -> set[str]:
-    """Return what a module's `__all__` names."""
+    """Return the names that a module lists in its `__all__`."""
     [names] = (
         ast.literal_eval(node.value)
         for node in ast.parse(path.read_text(encoding="utf-8")).body
@@ -134,7 +134,7 @@ def test_what_not_every_platform_has_is_used_in_one_room_alone() -> None:
 
 
 def test_every_exception_exists_and_is_one() -> None:
-    """A stale entry would claim that more depends on a platform than does."""
+    """A stale entry would claim a platform dependency that no longer exists."""
     used = [one.partition(" uses ")[0] for one in strangers(PACKAGE, {})]
 
     assert [one for one in ALLOWED if not any(path.startswith(one) for path in used)] == [

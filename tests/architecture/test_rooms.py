@@ -58,7 +58,7 @@ def rooms(folder: Path) -> Iterator[str]:
 
 
 def has_files(path: Path) -> bool:
-    """Return whether this is a folder with files of ours, not just what Python left behind."""
+    """Return whether a folder has files of ours, and not only files that Python left behind."""
     return path.is_dir() and any(
         one.is_file() and "__pycache__" not in one.relative_to(path.parent).parts
         for one in path.rglob("*")
@@ -69,7 +69,7 @@ def missing_files(page: str, root: Path) -> Iterator[str]:
     """Yield every path that the page names but that does not exist."""
     for name in sorted(set(QUOTED.findall(page))):
         is_path = "/" in name and "://" not in name
-        # A path with <store> is a file that each store has.
+        # A path with <store> stands for one file in each store.
         pattern = name.rstrip("/").replace("<store>", "*")
         bases = [root / base for base in ("", "challenge/src", *TABLES)]
         if is_path and not any(any(base.glob(pattern)) for base in bases):
@@ -77,7 +77,7 @@ def missing_files(page: str, root: Path) -> Iterator[str]:
 
 
 def misplaced(page: str, *packages: Path) -> list[str]:
-    """Return the rows of "Where to change what" whose symbol is not defined in that file alone.
+    """Return the rows of "Where to change what" that do not name the one file defining the symbol.
 
     Paths are relative to the first package, and for every other package to its parent folder.
     """

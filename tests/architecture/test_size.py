@@ -27,7 +27,7 @@ SMALL_WITH_ONE_IMPORTER = {
     "lockfast_challenge.servers.redlock": "every store has this file",
 }
 
-# Every store has its own, with the same meaning.
+# Every store has its own class of each of these names, with the same meaning.
 ONE_PER_STORE = {"Address", "NameWaiters", "ServerFacts"}
 
 
@@ -41,7 +41,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 def importers() -> Mapping[str, set[str]]:
-    """Return which modules import each module; a generated one counts as its source."""
+    """Return which modules import each module; a generated module counts as its source."""
     known = {name for name, _ in modules()}
     found = defaultdict[str, set[str]](set)
     for package in PACKAGES:
@@ -80,7 +80,7 @@ def test_a_class_name_has_one_meaning() -> None:
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].add(place)
-                if "_async" in path.parts:  # its generated form
+                if "_async" in path.parts:  # also the class in the generated sync tree
                     places[node.name.replace("Async", "", 1)].add(place)
 
     assert {name for name, found in places.items() if len(found) > 1} == ONE_PER_STORE

@@ -20,7 +20,7 @@ from lockfast import Finding
 
 @pytest.fixture
 def outliving() -> Iterator[ExitStack]:
-    """Resources that close after the clients: a client whose server is gone takes long to close."""
+    """Resources that close after the clients, because a client closes slowly without its server."""
     with ExitStack() as stack:
         yield stack
 
@@ -34,20 +34,20 @@ def flavour(request, outliving) -> Iterator[Flavour]:
 
 @pytest.fixture
 def scenes(outliving) -> Iterator[list[Scene]]:
-    """One scene per flavour, for faults that take long."""
+    """One scene per flavour, so that both flavours share the wait for a slow fault."""
     with each_flavour() as flavours:
         yield [Scene(one) for one in flavours]
 
 
 @pytest.fixture
 def name() -> str:
-    """A name that only this test uses: the servers are shared."""
+    """A name that only this test uses, because the tests share servers."""
     return new_name()
 
 
 @pytest.fixture
 def namespace() -> str:
-    """A namespace that only this test uses: the servers are shared."""
+    """A namespace that only this test uses, because the tests share servers."""
     return f"test-{os.urandom(4).hex()}"
 
 
@@ -68,7 +68,7 @@ def guarded() -> Guarded:
 
 @pytest.fixture
 def puppet(tmp_path) -> Iterator[Stage]:
-    """Processes with one client each, which can be killed, frozen and forked."""
+    """Processes with one client each; the test can kill, freeze and fork them."""
     stage = Stage(tmp_path, CLIENT)
     yield stage
     stage.clear_away()
@@ -76,7 +76,7 @@ def puppet(tmp_path) -> Iterator[Stage]:
 
 @pytest.fixture
 def talker(scheme) -> Iterator[Callable[..., Talker]]:
-    """Start a fake server that sends whatever the test asks for."""
+    """Return a function that starts a fake server, which sends whatever the test asks for."""
     with ExitStack() as stack:
 
         def start(**options: Any) -> Talker:
@@ -89,7 +89,7 @@ def talker(scheme) -> Iterator[Callable[..., Talker]]:
 
 @pytest.fixture
 def finding(flavour, server, namespace) -> Callable[..., Finding]:
-    """Return the doctor's only finding on a subject."""
+    """Return a function that returns the doctor's only finding on a subject."""
 
     def found(subject: str, url: str = server.url, **options: Any) -> Finding:
         locks = flavour.locks(url, namespace=namespace, **options)

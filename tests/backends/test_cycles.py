@@ -1,4 +1,4 @@
-"""Two processes that wait for each other: the cycle is found in the store, and named."""
+"""Two processes wait for each other: `lockfast ls --cycles` and the doctor report the cycle."""
 
 from __future__ import annotations
 

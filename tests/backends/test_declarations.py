@@ -1,4 +1,4 @@
-"""Every store has a descriptor: which URLs are its own, and whose clients it adopts."""
+"""Every store has a descriptor, which declares its URL schemes and the clients that it adopts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(program: str) -> str:
 
 
 def test_every_room_with_a_backend_is_in_the_table_and_nothing_else():
-    """A store that is missing there cannot be opened."""
+    """A store that is missing from `urls.STORES` cannot be opened."""
     rooms = {path.parent.name for path in BACKENDS.glob("*/descriptor.py")}
 
     assert set(urls.STORES) == rooms
@@ -36,13 +36,13 @@ def test_every_room_with_a_backend_is_in_the_table_and_nothing_else():
 
 
 def test_no_two_stores_share_a_scheme():
-    """The first would be opened, and the other never."""
+    """If two stores shared a scheme, its URLs could only ever open the first store."""
     assert max(Counter(urls.schemes()).values()) == 1
 
 
 @pytest.mark.parametrize(("scheme", "example"), EXAMPLES)
 def test_the_example_of_a_scheme_can_be_opened(scheme, example):
-    """Users whose URL was refused will copy it."""
+    """The error for a refused URL shows the example, so users will copy it."""
     assert example.startswith(f"{scheme}:")
     with Locks(example) as locks:
         assert type(locks._client.backend) is urls.backend_class(scheme, flavour="_sync")
@@ -78,7 +78,7 @@ def test_whoever_declares_clients_can_adopt_one(room):
 
 
 def test_no_declaration_imports_a_driver():
-    """All descriptors are read to refuse a URL, in a program that may have no driver installed."""
+    """Refusing a URL reads all descriptors, and the program may have no driver installed."""
     loaded = run("""
         import sys
         before = set(sys.modules)
@@ -90,11 +90,11 @@ def test_no_declaration_imports_a_driver():
     assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"lockfast"}
     assert "sqlite3" not in loaded
     backends = {name for name in loaded if name.endswith(".backend") and ".backends." in name}
-    assert backends == {"lockfast.backends._sync.backend"}  # the port
+    assert backends == {"lockfast.backends._sync.backend"}  # the port itself, not a store's backend
 
 
 def test_a_store_is_opened_without_the_declarations_of_others():
-    """Neither the embedded default nor a server opened by its own scheme loads a second one."""
+    """Opening a store by its scheme loads no other store's descriptor."""
     told = run("""
         import sys
         import lockfast
@@ -117,7 +117,7 @@ def test_a_store_is_opened_without_the_declarations_of_others():
     ],
 )
 def test_what_is_missing_is_told_with_what_installs_it(missing, url, way_out):
-    """No extra could install a part of Python itself."""
+    """The error names the extra to install, or says that this Python lacks the module."""
     told = run(f"""
         import sys
         import lockfast
@@ -134,7 +134,7 @@ def test_what_is_missing_is_told_with_what_installs_it(missing, url, way_out):
 
 
 def test_a_driver_that_cannot_be_loaded_is_told_with_what_it_needs(monkeypatch):
-    """As when psycopg finds no libpq: that is its own error, and no module is missing."""
+    """A driver may be installed and still fail to load, for example psycopg without libpq."""
     monkeypatch.setenv("PSYCOPG_IMPL", "nothing that there is")
 
     told = run("""

@@ -1,6 +1,7 @@
-"""A process that forks in the middle of a wait: the child takes nothing that is its parent's.
+"""A process forks in the middle of a wait: the child uses nothing that belongs to its parent.
 
-The child gets its own place in line, whether it goes on with that wait or is unwound out of it.
+If the child goes on with the wait, it gets a place in line of its own. If `sys.exit` ends the wait
+in the child, the parent keeps its place.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def url(request, tmp_path) -> str:
 
 
 def let_in(url: str, namespace: str, directory: Path, what: str) -> list[str]:
-    """Return who was let in, in order."""
+    """Return which processes acquired the lock, in order: "parent", "child" or both."""
     command = [sys.executable, forked_wait.__file__, url, namespace, str(directory / "mark"), what]
     ran = subprocess.run(
         command, env=environment(), capture_output=True, text=True, timeout=150, check=False
@@ -36,10 +37,10 @@ def let_in(url: str, namespace: str, directory: Path, what: str) -> list[str]:
 
 
 def test_a_child_that_goes_on_waits_for_itself(url, namespace, tmp_path):
-    """With its parent's claim both would hold; the parent is woken as if nothing had happened."""
+    """If the child used its parent's claim, both processes would hold the lock at once."""
     assert let_in(url, namespace, tmp_path, "goes-on") == ["parent", "child"]
 
 
 def test_a_child_that_leaves_takes_its_parents_place_from_nobody(url, namespace, tmp_path):
-    """Unwound out of the wait by `sys.exit`, it would withdraw a claim that is not its own."""
+    """A child that leaves the wait by `sys.exit` must not withdraw its parent's claim."""
     assert let_in(url, namespace, tmp_path, "leaves") == ["parent"]

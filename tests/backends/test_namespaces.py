@@ -1,4 +1,4 @@
-"""Which namespace is used with a client of another library, if the caller names none."""
+"""The namespace of a client adopted from another library, if the caller names none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIXES = {Locks: "", AsyncLocks: "Async"}
 
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_every_way_to_open_a_client_reads_the_same_namespace(flavour, monkeypatch):
-    """No store is asked here: the arguments that it would get are enough."""
+    """The test contacts no store: it checks the namespace that would be passed to the backend."""
 
     class Seen(Exception):
         pass

@@ -1,7 +1,7 @@
-"""A server sends a reply of an unexpected shape: it is an error, and never misread later.
+"""A reply of an unexpected shape raises an error, and its connection is not used again.
 
-The server's true reply follows the odd one on the same connection. A client that used that
-connection again would take it for the reply to another request.
+The server's true reply follows the odd one on the same connection. A client that used the
+connection again would take the true reply for the reply to another request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SERVERS = {"redis": redis.shared_server, "memcached": memcached.shared_server}
 
 
 class Odd(NamedTuple):
-    """A verb, the request that it begins with, and a reply that no server gives to that."""
+    """A verb, bytes that identify its request, and a reply that no server gives to that request."""
 
     scheme: str
     verb: str
@@ -69,7 +69,7 @@ def test_an_odd_answer_is_an_error_and_the_next_one_is_read_from_another_connect
     locks = flavour.locks(proxy.url, namespace=namespace, ttl=60.0, request_timeout=20.0)
     kept = locks.lock("kept").acquire(timeout=30.0)
     verb = partial(VERBS[odd.verb], locks)
-    seen: list[Any] = []  # memcached may be busy with the list of keys, as below
+    seen: list[Any] = []  # the verb is repeated while memcached is busy listing keys
     eventually(lambda: not seen.append(verb()), despite=(BackendUnavailable,))
     expected = seen[0]
     proxy.inject_before_reply_to(odd.which, odd.words)
@@ -82,7 +82,7 @@ def test_an_odd_answer_is_an_error_and_the_next_one_is_read_from_another_connect
 
 
 def insisted(verb: Callable[[], Any]) -> Any:
-    """Return the verb's result, or None while memcached is still busy with the list of keys."""
+    """Return the verb's result, or None if memcached is still busy listing keys."""
     try:
         return verb()
     except BackendUnavailable:

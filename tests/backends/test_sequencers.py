@@ -1,4 +1,4 @@
-"""A sequencer is recognised by its own store, under any of its addresses, and nowhere else."""
+"""A store accepts its own sequencers under any of its addresses, and rejects other stores'."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def of_postgresql(_: str) -> tuple[str, str]:
 
 
 def by_host(url: str) -> tuple[str, str]:
-    """The same server, under another of its names."""
+    """Return the URL, and another URL with a different host name of the same server."""
     return url, url.replace("127.0.0.1", "localhost")
 
 
 def by_order(url: str) -> tuple[str, str]:
-    """The same nodes, named in another order."""
+    """Return the URL, and another URL that lists the same nodes in reverse order."""
     scheme, _, rest = url.partition("://")
     nodes, slash, path = rest.partition("/")
     turned = ",".join(reversed(nodes.split(",")))
@@ -63,14 +63,14 @@ TABLES = ("mariadb", "postgresql")
 
 @pytest.fixture
 def spellings(request, tmp_path, name) -> Sequence[str]:
-    """Two addresses of the one store under test."""
+    """Two addresses of the store under test."""
     where = name if request.param == "memory" else str(tmp_path)
     return STORES[request.param](where)
 
 
 @pytest.mark.parametrize("spellings", STORES, indirect=True)
 def test_the_same_store_knows_it_by_another_address(flavour, spellings, namespace, name):
-    """The service that checks it may be configured with another address than the holder."""
+    """The service that checks a sequencer may use another address than the lock's holder."""
     ours, theirs = (flavour.locks(url, namespace=namespace) for url in spellings)
 
     lease = ours.lock(name).acquire()
@@ -83,7 +83,7 @@ def test_the_same_store_knows_it_by_another_address(flavour, spellings, namespac
 
 @pytest.mark.parametrize("spellings", STORES, indirect=True)
 def test_another_namespace_of_the_same_server_does_not_know_it(flavour, spellings, namespace, name):
-    """Even though both hold the same name there, with the same token."""
+    """A sequencer of another namespace is rejected, even with the same name and an equal token."""
     url, _ = spellings
     ours = flavour.locks(url, namespace=namespace)
     others = flavour.locks(url, namespace=f"{namespace}-other")
@@ -98,7 +98,7 @@ def test_another_namespace_of_the_same_server_does_not_know_it(flavour, spelling
 
 @pytest.mark.parametrize("spellings", TABLES, indirect=True)
 def test_another_table_of_the_same_server_does_not_know_it(flavour, spellings, namespace, name):
-    """The two addresses are identical."""
+    """Two tables are two stores, even if both clients use the same URL."""
     url, _ = spellings
     ours = flavour.locks(url, namespace=namespace)
     others = flavour.locks(url, namespace=namespace, table="other_locks")
@@ -111,7 +111,7 @@ def test_another_table_of_the_same_server_does_not_know_it(flavour, spellings, n
 
 
 def test_after_a_store_has_lost_everything_none_of_before_is_current(flavour, namespace, name):
-    """Neither while the name is free, nor when it is held again."""
+    """A sequencer from before the loss is never current again, whether the name is free or held."""
     server = redis.shared_server()
     locks, others = (flavour.locks(server.url, namespace=namespace) for _ in range(2))
     text = locks.lock(name, renew=False).acquire().sequencer

@@ -1,4 +1,4 @@
-"""A stock in shards, on stores that report the crowds of all shards at once."""
+"""A stock in shards, on stores that return the crowds of all shards in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sixteen processes that take from one stock many times each: behind a lock no sale is lost."""
+"""Sixteen processes take from one stock many times each; under a lock, no sale is lost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def stock(tmp_path) -> Stock:
 
 
 def test_without_a_lock_some_are_lost(stock):
-    """Otherwise the other tests would prove nothing."""
+    """If no sale were lost without a lock, the other tests would prove nothing."""
     assert 0 < stock.left_when_all_have_taken() < PROCESSES * TIMES
 
 
 @pytest.mark.timeout(LONG)  # on a busy machine the processes are scheduled late
 @pytest.mark.parametrize("store", ["mariadb", "postgresql", "redis", "sqlite"])
 def test_behind_a_lock_none_is_lost(stock, store, tmp_path, outliving):
-    """MariaDB has no wakeups, and a line of sixteen moves slowly, so all processes insist there."""
+    """On MariaDB, which has no wakeups, all processes retry instead of waiting in a slow line."""
     how = ["insist"] if store == "mariadb" else []
 
     assert stock.left_when_all_have_taken(url_of(store, tmp_path, outliving), *how) == 0

@@ -20,7 +20,8 @@ from lockfast_challenge.servers.redlock import RedlockNodes
 REQUEST_TIMEOUT = 0.2
 NOTHING = b"what no request contains"
 HANGS = 60.0
-"""Seconds that a call with a deadline never takes, however busy the machine is."""
+"""A time in seconds that only a call without a working deadline exceeds, however busy the machine
+is."""
 
 RESPONSE = b"\x88" + frames.literal(b"content-type", b"application/grpc")
 ETCD = {
@@ -62,13 +63,13 @@ FLOODS = [
 SERVERS = {
     "etcd": etcd.shared_server,
     "redis": redis.shared_server,
-    "redis+sentinel": redis.shared_server,  # asked as a sentinel; it floods before it replies
+    "redis+sentinel": redis.shared_server,  # asked as a sentinel, it only floods
     "memcached": memcached.shared_server,
 }
 
 
 def close(flavour: Flavour, locks: Any) -> None:
-    """Close a client, in time: it says goodbye to the same server."""
+    """Close a client within the time limit, although it says goodbye to a flooding server."""
     flavour.start(locks.close if flavour.name == "sync" else locks.aclose).result(HANGS)
 
 
@@ -79,7 +80,7 @@ def close(flavour: Flavour, locks: Any) -> None:
 def test_a_server_that_talks_without_end_does_not_keep_a_call_beyond_its_deadline(
     flavour, scheme, which, flood
 ):
-    """Nor does it delay a close."""
+    """An acquire ends at its deadline, and closing the client afterwards is not delayed either."""
     port = SERVERS[scheme]().port
     with Flooding(port, scheme=scheme, which=which, flood=flood) as server:
         url = f"{server.url}/main" if "sentinel" in scheme else server.url
@@ -98,7 +99,7 @@ def test_a_server_that_talks_without_end_does_not_keep_a_call_beyond_its_deadlin
 def test_nodes_of_redlock_that_talk_without_end_do_not_keep_a_call_beyond_its_deadline(
     flavour, outliving, namespace
 ):
-    """A majority of them floods, and the call has to wait for a majority."""
+    """Two of three nodes flood, so a call that needs a majority has to wait for one of them."""
     servers = outliving.enter_context(RedlockNodes(3))
     servers.found([namespace])
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A failure's message says what happened: not "no answer in time" if there was an answer."""
+"""A failure's message says what happened, and never "no answer in time" after an answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERVERS = {
     "redis": redis.shared_server,
 }
 IS_IN = {"etcd": b"/etcdserverpb", "memcached": b"m", "redis": b"EVALSHA"}
-"""Bytes in every request, except in those that begin a connection."""
+"""Bytes that occur in every request except those that begin a connection."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def failure(locks) -> str:
 
 
 def test_a_grant_that_no_replica_confirmed_is_said_to_be_unconfirmed(flavour, namespace):
-    """The store replied, so the message does not call it silent."""
+    """The store replied, so the message must not say that it did not answer."""
     url = redis.shared_server().url
     locks = flavour.locks(url, namespace=namespace, durability="replica", request_timeout=0.5)
 
@@ -56,7 +56,7 @@ def test_a_server_that_resets_each_request_is_not_said_to_be_silent(
     proxied.reset_on(IS_IN[scheme], times=math.inf)
 
     said = failure(locks)
-    flavour.give_up_after(2.0)  # its goodbye is reset as well
+    flavour.give_up_after(2.0)  # the client's goodbye is reset as well
 
     assert "connection" in said
     assert "in time" not in said
@@ -71,7 +71,7 @@ def test_a_server_that_worked_and_hangs_is_not_asked_whether_its_address_is_righ
     flavour.give_up_after(0.2)
     proxied.hold_all_replies()
 
-    said: list[str] = []  # the first ends the connection, the next ones connect
+    said: list[str] = []  # the first failure ends the connection, and later attempts connect again
 
     def is_told() -> bool:
         said.append(failure(locks))

@@ -1,4 +1,4 @@
-"""A grant from another client's release ends with its admission window, before its ttl."""
+"""A lease granted by another client's release ends with its admission window if not renewed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 from lockfast_challenge.processes import eventually
 
 TTL = 12 * ADMISSION_WINDOW_SECONDS
-"""A ttl in seconds, so long that a lease trusted for all of it would overlap with the next one."""
+"""A ttl in seconds, so long that a lease trusted for all of it would overlap with the next
+lease."""
 OPTIONS = {"ttl": TTL, "request_timeout": 20.0}
 TRIALS = 5
 
 
 class HandOver:
-    """A holder, and two other clients in line behind it; the first of them cannot renew."""
+    """A holder and two clients in line behind it, of which the first cannot renew its lease."""
 
     def __init__(self, flavour: Flavour, url: str) -> None:
         self.name = new_name()
@@ -42,14 +43,14 @@ class HandOver:
     def leases(self) -> tuple[Any, Any] | None:
         """Return both leases once the second is granted; None if the first missed its turn.
 
-        On a machine that stalled for a whole window, the first goes to the end of the line.
+        On a machine that stalls for a whole window, the first client moves to the end of the line.
         """
         late = self.second.result()
         return (self.first.result(), late) if self.first.done() else None
 
 
 def handed_over(flavours: list[Flavour], url: str) -> Iterator[tuple[Any, Any] | None]:
-    """Release the holders of both flavours at once; return the outcome of each."""
+    """Release the holder's lease in each flavour, and return what `leases` returns for each."""
     scenes = [HandOver(one, url) for one in flavours]
     for one in scenes:
         one.lease.release()
@@ -60,7 +61,7 @@ def handed_over(flavours: list[Flavour], url: str) -> Iterator[tuple[Any, Any] |
 def test_a_lease_that_was_not_renewed_in_its_window_is_not_trusted_beside_the_next(
     store: str, tmp_path: Path
 ) -> None:
-    """Law 2, between the end of the window and the end of the ttl."""
+    """Law 2 also holds in the time between the end of the window and the end of the ttl."""
     url = redis.shared_server().url if store == "redis" else f"sqlite://{tmp_path}/locks.db"
     with each_flavour() as flavours:
         trials = (list(handed_over(flavours, url)) for _ in range(TRIALS))

@@ -20,8 +20,8 @@ import build_site
 import lockfast
 from lockfast_challenge.processes import eventually
 
-# It takes a dozen seconds of computing before the first test, and then opens a hundred pages in
-# turn: minutes on a busy machine.
+# Building the site takes a dozen seconds before the first test, and the tests open a hundred pages
+# in turn: minutes on a busy machine.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.soak]
 
 OUTSIDE = ("http://", "https://", "//", "data:", "mailto:")

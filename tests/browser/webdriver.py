@@ -13,7 +13,7 @@ from typing import Any, Self
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    # In a container /dev/shm may be too small for it.
+    # In a container, /dev/shm may be too small for the browser.
     "--disable-dev-shm-usage",
     # A request to any other host fails, and the error shows up on the page's console.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
@@ -69,7 +69,7 @@ class Browser:
         self._driver.communicate()
 
     def open(self, url: str) -> None:
-        """Go there, and return when the page and everything it requests has loaded."""
+        """Open the page, and return when the page and everything it requests has loaded."""
         self._ask("POST", "/url", {"url": url})
 
     def run(self, script: str) -> Any:

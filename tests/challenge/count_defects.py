@@ -2,7 +2,7 @@
 
     python tests/challenge/count_defects.py --runs 10 --mended 20 deposed_leader
 
-Without a name it counts all of them. The first seed is 1.
+Without a name, the program counts all defects. The first seed is 1.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def tell(line: str) -> None:
 
 
 def main() -> None:
-    """Count what the command line names."""
+    """Count the defects that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("defects", nargs="*", choices=[[], *TRIALS])
     parser.add_argument("--runs", type=int, default=10)

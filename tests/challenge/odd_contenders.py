@@ -35,7 +35,7 @@ class LetsAllIn:
 
 
 class Crashes(LetsAllIn):
-    """Crashes the interpreter when it is released."""
+    """Crashes the interpreter when the lock is released."""
 
     def release(self) -> None:
         os.abort()
@@ -55,7 +55,7 @@ class CannotBeginAgain(Crashes):
 
 
 class TellsWhereItIs(LetsAllIn):
-    """Reports what a process can see of itself, and ends."""
+    """Prints its environment, ids, directory and descriptors, and then ends."""
 
     def __enter__(self) -> Self:
         listed = Path("/proc/self/fd").iterdir()
@@ -115,7 +115,7 @@ class CannotBegin(LetsAllIn):
 
 
 class LeavesAChild(LetsAllIn):
-    """Forks a child that outlives it and has a child of its own; prints the first child's pid."""
+    """Forks a child that outlives the process and has a child too; prints the first child's pid."""
 
     def __enter__(self) -> Self:
         child = os.fork()

@@ -8,14 +8,14 @@ from lockfast_challenge.broken.catching import caught, spared_once
 from lockfast_challenge.broken.registry import FLAWS
 
 WITHIN = 120.0
-"""On an otherwise idle machine two to eight seconds are enough; `make challenge` measures it."""
+"""On an otherwise idle machine, two to eight seconds are enough, as `make challenge` measures."""
 GRANTS = 10
 SCHEDULES = {flaw.schedule: flaw for flaw in FLAWS}
 
 
 @pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.name)
 def test_what_is_wrong_with_a_broken_lock_is_found(flaw, tmp_path):
-    """With the first seed; `make challenge` tries twenty."""
+    """One run with the first seed finds the defect; `make challenge` tries twenty seeds."""
     outcome = caught(flaw, 1, within=WITHIN, folder=tmp_path)
 
     assert outcome.verdict == "invalid"
@@ -24,7 +24,10 @@ def test_what_is_wrong_with_a_broken_lock_is_found(flaw, tmp_path):
 
 @pytest.mark.parametrize("flaw", SCHEDULES.values(), ids=lambda flaw: flaw.name)
 def test_nothing_is_found_wrong_with_a_right_lock(flaw, tmp_path):
-    """Under the same faults; only `make challenge` tries those that need a long quiet stretch."""
+    """The correct lock passes under the same faults.
+
+    The run ends early: only `make challenge` goes on to the long quiet stretch.
+    """
     outcome = spared_once(flaw, 1, grants=GRANTS, within=WITHIN, folder=tmp_path)
 
     assert outcome.verdict == "valid", outcome.findings

@@ -29,7 +29,7 @@ def hold(
 
 
 def seen(*events: tuple[float, str, str, str, int]) -> list[CertainHold]:
-    """Return the holds of (at, client, act, phase, number of the operation)."""
+    """Return the holds that these events prove: (at, client, act, phase, operation number)."""
     holds: dict[str, int] = {}
     found = []
     for at, client, act, phase, number in events:
@@ -63,7 +63,7 @@ def test_a_release_that_succeeded_was_asked_for_by_a_holder():
 
 @pytest.mark.parametrize("phase", ["fail", "unknown"])
 def test_one_that_did_not_succeed_proves_nothing(phase):
-    """The client may have been frozen since its acquire, and have noticed only now."""
+    """A client whose release did not succeed may have been frozen since its acquire."""
     assert not seen(
         (1.0, "a", "acquire", "invoked", 1), (1.1, "a", "acquire", "ok", 1),
         (2.0, "a", "release", "invoked", 2), (2.5, "a", "release", phase, 2),
@@ -77,7 +77,7 @@ def test_an_acquire_that_nobody_knows_of_proves_nothing():
 
 
 def test_who_enters_again_proves_the_first_hold():
-    """The client leaves once both are released, in either order."""
+    """A client that re-enters keeps both holds until it has released both, in either order."""
     history = ByHand()
     outer = history.acquire("a", 1.0, 1.1)
     inner = history.acquire("a", 3.0, 3.1, within=outer)
@@ -151,7 +151,7 @@ def test_a_hold_that_is_entered_again_needs_no_room():
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[CertainHold]:
-    """Draw few clients and few moments: some histories are wrong, and many nearly so."""
+    """Draw few clients and few moments, so that some histories are wrong and many nearly so."""
     capacity = draw(st.sampled_from([1, 1, 2, ALL]))
     found = []
     for number in range(draw(st.integers(1, 6))):
@@ -172,7 +172,10 @@ def histories(draw: st.DrawFn) -> list[CertainHold]:
 @settings(max_examples=600)
 @given(histories())
 def test_the_quick_judge_says_what_the_slow_one_says(holds):
-    """Ending open holds at once changes nothing; checked here because drawing is what costs."""
+    """Both judges agree, and ending open holds at once does not change the verdict.
+
+    Both properties share one test, because drawing the histories takes most of the time.
+    """
     possible = is_possible(steps(holds))
 
     assert bool(violations(holds)) == (not possible)

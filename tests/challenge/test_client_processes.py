@@ -1,4 +1,4 @@
-"""Clients come from a fork server: each is like one started on its own, and none is left behind."""
+"""Clients come from a fork server, behave as if started directly, and none is left behind."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def test_a_client_that_is_told_to_end_ends_well(start, tmp_path):
 def test_what_a_client_dies_of_is_its_status_and_stands_in_its_log(
     start, tmp_path, make, status, words
 ):
-    """Even a failed import: the fork server tries it first, but the client reports it."""
+    """The status and the log show the cause of death, even if the client's import fails.
+
+    The fork server tries the import first, but the client reports the failure.
+    """
     client = start(f"challenge.odd_contenders:{make}")
 
     assert client.ended() == status
@@ -126,7 +129,7 @@ def test_one_that_does_not_end_in_time_is_told_from_one_that_has(start, tmp_path
 
 
 def test_the_number_of_a_dead_client_is_nobody_elses_until_the_run_knows(start, tmp_path):
-    """Otherwise a signal for the client could hit another process."""
+    """If the pid were reused before the run knows, a signal could hit another process."""
     client = start()
     eventually(lambda: has_begun(tmp_path))
 
@@ -143,7 +146,7 @@ def test_the_number_of_a_dead_client_is_nobody_elses_until_the_run_knows(start, 
 
 
 def test_a_client_whose_start_was_interrupted_is_not_left(tmp_path, monkeypatch):
-    """The client exists, but the run has not received its pid."""
+    """An interrupted start leaves no client, although the run has not received the client's pid."""
     started = []
 
     def hear(way):
@@ -178,7 +181,7 @@ def test_whoever_lost_the_server_is_told_and_the_next_has_another(start, tmp_pat
 
 
 def test_no_client_is_left_by_a_run_that_is_killed_though_a_child_of_it_lives(tmp_path):
-    """The child inherits the run's sockets, so these stay open."""
+    """The clients end although a child of the killed run keeps the run's inherited sockets open."""
     script = Path(__file__).with_name("one_fleet.py")
     process = subprocess.Popen(
         [sys.executable, str(script), str(tmp_path)], env=environment(), stdout=subprocess.PIPE
@@ -204,7 +207,7 @@ def test_no_client_is_left_by_a_run_that_is_killed_though_a_child_of_it_lives(tm
 
 
 def test_whatever_is_imported_for_a_client_starts_no_thread():
-    """A forked child has only the forking thread; all others would be missing."""
+    """A forked client has only the thread that forked; all other threads would be missing."""
     program = (
         "import os, threading\n"
         "from lockfast_challenge.broken.registry import FLAWS\n"

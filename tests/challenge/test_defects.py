@@ -1,6 +1,6 @@
-"""A defect that was fixed would be found again: each is put back, and a run must report it.
+"""A fixed defect that came back would be found: each one is put back, and a run must report it.
 
-`count_defects.py` counts how often each is found, and checks that the fix is not accused.
+`count_defects.py` counts how often each defect is found, and checks that no run accuses the fix.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ AT_THE_END = ("crash", "left behind")
 Such a run has a fixed length, and on a busy machine little happens in it.
 """
 RUNS = 8
-"""Maximum runs for these kinds: on a busy machine, half of them find what interrupts leave."""
+"""Maximum runs for these kinds: on a busy machine, every second run finds a leftover."""
 
 
-@pytest.mark.timeout(900)  # PATIENCE, or RUNS, on a busy machine
+@pytest.mark.timeout(900)  # enough for PATIENCE or for RUNS on a busy machine
 @pytest.mark.parametrize("name", TRIALS)
 def test_a_defect_that_is_put_back_is_found(name, tmp_path):
     trial = TRIALS[name]

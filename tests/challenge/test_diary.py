@@ -1,4 +1,4 @@
-"""A diary can be read while it is written, to the last whole line."""
+"""A diary can be read while it is being written, up to its last whole line."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def history() -> ByHand:
 
 
 def overlap(history: ByHand) -> None:
-    """Make two clients hold from 2 to 3, among others that do not matter."""
+    """Make two clients hold at once from 2 to 3, among holds that do not matter."""
     for number in range(5):
         history.held("c", 10.0 + number, 10.5 + number)
     history.held("a", 1.0, 3.0)
@@ -108,7 +108,7 @@ def test_another_fault_or_another_time_excuses_nothing(history, kind, began, end
 
 
 def test_what_was_granted_after_a_fault_is_not_excused_by_it(history):
-    """Even if a run waits long for a client to get in, or was late itself."""
+    """A fault excuses no later grant, even if the run allows long waits or was late itself."""
     history.held("a", 3.0, 4.0)
     history.held("b", 3.2, 4.0)
 
@@ -335,7 +335,7 @@ def test_a_lock_without_a_line_may_pass_anybody_over(history):
 
 
 def long_holds(history: ByHand, outcomes: str, client: str = "a") -> None:
-    """Make a client hold for two seconds each time: k is kept, l is lost after its ttl of one."""
+    """Make a client hold for two seconds per outcome: `k` is kept, `l` is lost after the ttl."""
     for number, outcome in enumerate(outcomes):
         start = 1.0 + 3 * number
         hold = history.acquire(client, start, start + 0.1)
@@ -432,7 +432,7 @@ def test_descriptors_and_threads_that_add_up_are_left_behind(history):
 
 
 def test_descriptors_that_add_up_while_a_client_is_open_are_left_behind(history):
-    """Closing would release them all, but a service never closes its client."""
+    """Closing a client would release all descriptors, but a service never closes its client."""
     [found] = judge(
         history.recorded(
             exits=[

@@ -1,4 +1,4 @@
-"""What Lockfast's own contenders record is what the lease says, whether right or wrong."""
+"""Lockfast's own contenders record what the lease says, whether that is right or wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome of a run in which nothing is wrong: valid only if it has shown something."""
+"""The outcome of a run in which nothing is wrong: valid only if the run has shown something."""
 
 from __future__ import annotations
 

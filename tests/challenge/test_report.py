@@ -181,7 +181,7 @@ def test_of_many_kinds_some_are_named():
 
 
 def test_a_message_counts_from_the_beginning():
-    """The checker uses absolute times, but the axis on the page begins with 0."""
+    """A message gives times from the beginning of the run, like the axis on the page."""
     run = Outcome(SETTING, began=50000.0, ended=50060.0)
     found = RunFinding(
         "overlap", 50001.5, "two from 50001.500 to 50002.250, token 50001500, in 3.250"

@@ -372,7 +372,7 @@ def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
 
 
 def test_a_client_without_descriptors_cannot_reach_the_store(deployment, tmp_path):
-    """Not even over its existing connections: otherwise the fault would have no effect."""
+    """The client's existing connections fail too; otherwise the fault would have no effect."""
 
     def tell(_: object) -> None:
         if any("Too many open files" in one.read_text() for one in tmp_path.glob("*.jsonl")):
@@ -386,7 +386,7 @@ def test_a_client_without_descriptors_cannot_reach_the_store(deployment, tmp_pat
 
 
 def test_the_url_of_a_client_is_not_on_its_command_line(deployment, tmp_path):
-    """Any user on this machine can read it, and the URL may contain a password."""
+    """Any user of the machine can read a command line, and the URL may contain a password."""
     found, seen = [], []
 
     def tell(now) -> None:

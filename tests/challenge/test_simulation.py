@@ -49,7 +49,7 @@ def test_a_seed_repeats_exactly():
 
 
 def test_the_faults_strike():
-    """In a few seeds leases are lost and outcomes unknown; otherwise these tests show nothing."""
+    """A few seeds lose leases and leave outcomes unknown; otherwise these tests show nothing."""
     counts = sum((simulate(seed).counts() for seed in range(5)), simulate(5).counts())
 
     assert counts["release fail"]
@@ -83,7 +83,7 @@ def test_renewals_that_count_from_the_answer_are_found(monkeypatch):
 
 
 class KeepsTheOldDeadline(Door):
-    """A repeated request finds the hold, but leaves its deadline as it was."""
+    """Answers a repeated request with the existing hold, whose deadline stays as it was."""
 
     __slots__ = ()
 

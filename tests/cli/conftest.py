@@ -53,7 +53,7 @@ class Cli:
             check=False,
             env={**self.environment, **(env or {})},
             timeout=2.5
-            * EVENTUALLY_SECONDS,  # the demo computes for ten seconds, here beside nine workers
+            * EVENTUALLY_SECONDS,  # the demo computes for ten seconds, while nine other workers run
         )
 
     def json(self, *arguments: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def inspect(cli) -> Iterator[Callable[[str], lockfast.Inspection]]:
 
 @pytest.fixture
 def is_running() -> Callable[[int], bool]:
-    """Whether a process is running; a zombie is not."""
+    """Whether a process is running; a zombie counts as ended."""
 
     def look(pid: int) -> bool:
         try:

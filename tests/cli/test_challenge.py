@@ -19,7 +19,7 @@ LONG = ("--time", "600", "--clients", "2", "--ttl", "1")
 
 
 def is_anybody_left(folder: Path) -> bool:
-    """Whether a client that writes into this folder is still running."""
+    """Return whether a client that writes into this folder is still running."""
     for one in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # the process has ended, or is another user's
             if b"lockfast_challenge.clients" not in one.read_bytes():
@@ -34,7 +34,7 @@ def is_anybody_left(folder: Path) -> bool:
 # -- a run -----------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(300)  # a run on a busy machine waits longer before it calls anything a stall
+@pytest.mark.timeout(300)  # on a busy machine, a run waits longer before it reports a stall
 def test_a_run_is_told_as_json_as_a_page_and_kept_as_histories(cli, tmp_path):
     report, history = tmp_path / "report.html", tmp_path / "history"
     faults = ("--faults", "holder-killed,holder-frozen")
@@ -72,7 +72,7 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
 ):
     history = tmp_path / "history"
     process = cli.start("challenge", "--start", "sqlite", *LONG, "--history", str(history))
-    # Of any client: one that is killed before its first lock continues in another diary.
+    # Any client's diary will do: a client killed before its first lock goes on in another diary.
     eventually(lambda: any('"ok"' in one.read_text() for one in history.glob("*.jsonl")))
     assert is_anybody_left(history)
 

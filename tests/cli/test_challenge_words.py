@@ -81,14 +81,14 @@ def test_the_summary_says_it_all_at_every_width(invalid, width):
         "1 of 2 kinds had no turn; about --time 120",
     ):
         assert part in text, part
-    assert "two again" not in text  # it is counted, but is not the lock's fault
+    assert "two again" not in text  # this finding is counted, but is not the lock's fault
 
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_no_line_of_the_summary_is_wider_than_the_terminal(invalid, width):
     lines = shown(invalid, width=width).splitlines()
 
-    # Except for the command, which is meant to be copied.
+    # The command may be wider, because it is meant to be copied.
     assert max(len(line) for line in lines if "lockfast challenge" not in line) <= width
 
 

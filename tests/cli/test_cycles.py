@@ -32,7 +32,7 @@ def test_two_who_wait_for_each_other_are_named():
 
 
 def test_what_only_one_look_shows_is_no_cycle():
-    """The names are read one after the other, while other clients come and go."""
+    """A single look may show a false cycle, because names are read one after the other."""
     looks = iter([TANGLE, TANGLE[:1]])
 
     assert confirmed_cycles(lambda: next(looks)) == []

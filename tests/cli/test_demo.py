@@ -54,7 +54,7 @@ def test_one_story_is_told_with_table_timeline_and_code(cli):
 
 
 def test_a_guarded_run_that_is_wrong_is_a_failure(cli, monkeypatch):
-    """The exit code tells the truth about the lock, and only about the lock."""
+    """The exit code reports whether the lock failed, and nothing else."""
 
     def oversold(_url, *, guarded):
         return Play("oversell", guarded, 1.0, "sold 101 of 100", is_right=False, sold=101)
@@ -97,7 +97,7 @@ def test_the_timeline_draws_what_is_too_short_for_a_column():
 
 @pytest.mark.parametrize("guarded", [False, True])
 def test_a_sale_is_over_before_the_next_one_may_begin(guarded):
-    """Otherwise a late process would draw its sale over the next, as if two had held the lock."""
+    """A late process would draw its sale over the next one, as if two had held the lock."""
     traced: list[tuple[str, float]] = []
     with Locks("memory://") as locks, closing(sqlite3.connect(":memory:")) as shop:
         shop.execute("CREATE TABLE stock (n INTEGER)")

@@ -56,7 +56,7 @@ def test_the_tables_are_made_and_the_second_time_there_is_nothing_to_do(
 
 
 def test_two_urls_are_one_too_many(init, server, tables) -> None:
-    """Whichever URL won, the tables might be created where they are not expected."""
+    """Whichever of two URLs won, the tables might be created where they are not expected."""
     done = init("--url", "sqlite://elsewhere.db")
 
     assert done.exit_code == 2

@@ -17,7 +17,7 @@ WIDE = Finding("warning", "permissions", "the user may do everything", "give it 
 
 
 def test_a_store_that_stops_answering_before_its_leases_are_read_is_told_of(monkeypatch):
-    """All other findings are shown anyway."""
+    """The doctor still shows all its other findings."""
 
     def away(_prefix: str = "") -> Iterator[Inspection]:
         raise BackendUnavailable("the server is gone")

@@ -74,7 +74,7 @@ def test_forty_columns_show_a_few_lines_for_each():
 
 
 def test_what_does_not_fit_into_a_line_goes_on_below_its_beginning():
-    """Not at the left edge, which is for names, and without a lone "s" on a line."""
+    """The rest is indented, because the left edge is for names, and no line is just a lone "s"."""
     one = seen("pool", age=7500.0, capacity=12)
 
     lines = shown(one, width=40)
@@ -83,7 +83,7 @@ def test_what_does_not_fit_into_a_line_goes_on_below_its_beginning():
 
 
 def test_a_screen_has_no_room_for_columns_in_which_nothing_stands():
-    """A pipe keeps the empty columns, so that each column has a fixed number."""
+    """A screen leaves out empty columns; a pipe keeps them, so each column has a fixed number."""
     for width, columns in ((80, 6), (None, 8)):
         head, _ = shown(seen("report"), width=width)
         assert len(re.split(" {2,}", head)) == columns

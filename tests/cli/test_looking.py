@@ -175,7 +175,7 @@ def test_break_of_a_free_name_says_so(cli):
 
 
 def test_break_by_token_ends_that_lease_and_no_successors(cli, held):
-    """A slow operator has looked at a lease that has ended meanwhile."""
+    """An operator may be slow, so the lease that was looked at may have ended meanwhile."""
     held("report")
     token = _last_token(cli)
 

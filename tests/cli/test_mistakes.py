@@ -101,7 +101,7 @@ def test_a_wrong_url_is_told_what_is_accepted(cli, url, sentence, command):
     ids=" ".join,
 )
 def test_looking_at_a_file_that_is_not_there_makes_none(cli, tmp_path, command):
-    """Otherwise a mistyped path would look like an idle store, now and on every later look."""
+    """If the command created the file, a mistyped path would look like an idle store from then."""
     path = tmp_path / "lokcs.db"
 
     done = cli(*command, "--url", f"sqlite://{path}")
@@ -139,7 +139,7 @@ sys.exit(lockfast.cli.app.main())
 
 @pytest.mark.parametrize("how", ["named", "default"])
 def test_a_state_directory_of_another_user_is_told_as_such(how):
-    """As after `sudo -u`, because of XDG_STATE_HOME or a path that belongs to another user."""
+    """After `sudo -u`, XDG_STATE_HOME or a path in the URL may belong to another user."""
     with tempfile.TemporaryDirectory() as state:
         Path(state).chmod(0o755)
         closed = Path(state, "lockfast")

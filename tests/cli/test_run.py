@@ -97,7 +97,7 @@ def test_the_whole_process_group_of_the_command_gets_the_signal(
 
 
 def test_a_command_that_ignores_term_keeps_its_lock(cli, tmp_path, eventually):
-    """How it handles signals is up to the command: the lock is free only when the command ends."""
+    """A command handles signals as it likes: the lock is free only when the command ends."""
     log, ready, go = tmp_path / "log", tmp_path / "ready", tmp_path / "go"
     script = (
         f'trap "touch {log}" TERM; touch {ready}; while [ ! -e {go} ]; do sleep 0.01; done; exit 0'
@@ -114,7 +114,7 @@ def test_a_command_that_ignores_term_keeps_its_lock(cli, tmp_path, eventually):
 
 
 def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
-    """`nohup lockfast run …` survives the loss of the terminal, and so does the command."""
+    """`nohup lockfast run …` and its command both survive the loss of the terminal."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     script = f"touch {ready}; while [ ! -e {go} ]; do sleep 0.01; done"
     nohup = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
@@ -174,7 +174,7 @@ def test_lockfast_killed_while_it_waits_leaves_no_process(
 
 
 def _children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as children:  # noqa: PTH123 - of the kernel
+    with open(f"/proc/{pid}/task/{pid}/children") as children:  # noqa: PTH123 - a kernel file
         return children.read().split()
 
 
@@ -204,7 +204,7 @@ def test_a_held_lock_is_told_with_its_holder(cli, held):
 
 
 def test_a_program_and_a_command_with_the_same_environment_exclude_each_other(cli, monkeypatch):
-    """The URL and the namespace select the lock, so both read the same variables."""
+    """The URL and the namespace select the lock, so program and command read the same variables."""
     monkeypatch.setenv("LOCKFAST_URL", cli.url)
     monkeypatch.setenv("LOCKFAST_NAMESPACE", "shop")
     shop = {"LOCKFAST_NAMESPACE": "shop"}

@@ -18,7 +18,7 @@ from lockfast.cli.run_process import Guard
 from lockfast.runtime.clock import Clock
 from lockfast_challenge.processes import EVENTUALLY_SECONDS, freeze
 
-# Ignores TERM but records it, and keeps recording when it was last alive.
+# A script that ignores TERM but records it, and keeps recording when it was last alive.
 STUBBORN = """
     import os, signal, sys, time
     folder = sys.argv[1]
@@ -54,7 +54,7 @@ def _last_sign_of_life(tmp_path):
 
 @pytest.fixture
 def frozen_store(tmp_path, inspect):
-    """Lock all writers out of the store; return when the lease ends there."""
+    """Return a function that locks all writers out of the store and returns when the lease ends."""
 
     def freeze(name: str):
         database.execute("BEGIN EXCLUSIVE")
@@ -68,7 +68,7 @@ def frozen_store(tmp_path, inspect):
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
 def test_a_guard_that_struck_first_is_no_error(error):
-    """Both watch the same deadline; if the guard was first, sending to it fails, which is fine."""
+    """Lockfast and its guard watch one deadline; if the guard acts first, a send may fail."""
 
     class Line:
         def send(self, _words, _flags):
@@ -91,7 +91,7 @@ def guarded():
 
 
 def test_a_guard_that_is_stopped_keeps_nobody_waiting_and_acts_on_the_last_word(guarded):
-    """However many deadlines it was sent meanwhile: an old one must not end a healthy command."""
+    """An old deadline must not end a healthy command, however many were sent to the guard."""
     sleeper, guard = guarded
     os.kill(guard.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, guard.pid, os.WSTOPPED | os.WNOWAIT)
@@ -131,7 +131,7 @@ def test_a_command_that_is_killed_while_its_group_is_stopped_ends_the_run(
     cli, tmp_path, eventually, inspect
 ):
     ready = tmp_path / "ready"
-    # Only the shell itself: any other program would be stopped too, and outlive the killed shell.
+    # The command is one process: another one would be stopped too, and outlive the killed command.
     script = f"echo $$ > {ready}; exec sleep 600"
     running = cli.start("run", "report", "--ttl", "1.5", "--", "sh", "-c", script)
     eventually(lambda: ready.exists() and ready.read_text().endswith("\n"))
@@ -144,7 +144,7 @@ def test_a_command_that_is_killed_while_its_group_is_stopped_ends_the_run(
 
 
 def test_a_broken_lock_ends_the_command(cli, stubborn, tmp_path):
-    """It gets TERM and then KILL, as soon as a renewal reports the break."""
+    """The command gets TERM and then KILL, as soon as a renewal reports the break."""
     running = stubborn("--ttl", "3")
 
     assert cli("break", "report", "--yes").returncode == 0
@@ -217,7 +217,7 @@ def test_a_command_that_obeys_is_ended_by_term_alone(cli, tmp_path, eventually):
 
 
 def test_a_long_command_keeps_its_lock_by_renewal(cli, held, terminated):
-    """Held for longer than one renewal would last, without any message."""
+    """The command holds the lock for longer than one renewal would last, without any message."""
     holder = held("report", "--ttl", "1.5")
     ages = [0.0]
     deadline = time.monotonic() + 20

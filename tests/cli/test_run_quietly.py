@@ -17,7 +17,7 @@ from lockfast_challenge.processes import EVENTUALLY_SECONDS
 
 
 def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
-    """In a log, a status line that changes every second would be thousands of lines."""
+    """The wait is logged once: in a log, a line per second would add up to thousands of lines."""
     holder = held("report")
     waiting_run = cli.start("run", "report", "--", "true")
 
@@ -84,13 +84,13 @@ NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
     ids=["held", "by several", "closed"],
 )
 def test_a_log_is_told_a_moment_and_no_age(seen, said):
-    """A log is read hours later, when an age means nothing."""
+    """A log shows when a wait began and not how long ago, because it is read hours later."""
     assert state_since(seen, now=NOW) == said
 
 
 @pytest.mark.parametrize("options", [("--quiet",), ("-q", "-E", "9"), ("-E", "0")])
 def test_a_conflict_can_be_told_by_the_exit_code_alone(cli, held, options):
-    """`-E 0` declares it no failure, and cron sends a mail for every line."""
+    """A conflict prints nothing, because cron mails every line; `-E 0` declares it no failure."""
     held("report")
 
     done = cli("run", "report", "--no-wait", *options, "--", "true")
@@ -118,7 +118,7 @@ def test_a_quiet_run_says_nothing_while_it_waits(cli, held, eventually, inspect,
 
 
 def test_it_starts_without_rich():
-    """Cron starts it every minute, and importing rich takes longer than the lock."""
+    """Cron starts the command every minute, and importing rich takes longer than the lock."""
     program = "import sys; sys.modules['rich'] = None\nimport lockfast.cli.run, lockfast.cli.app\n"
 
     done = subprocess.run(

@@ -54,7 +54,7 @@ class Screen:
 
 @pytest.fixture
 def on_terminal(cli):
-    """Start a program on a terminal of 80 columns; return it and its screen."""
+    """Start a program on a terminal of 80 columns; return the program and its screen."""
     keys, terminal = os.openpty()
     os.set_inheritable(terminal, True)
 

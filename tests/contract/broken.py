@@ -1,6 +1,7 @@
 """For each law, a subject that breaks it.
 
-Some laws are kept by the backend, some by the client; whichever keeps a law is broken here.
+Some laws are kept by the backend, some by the client; a subject replaces the one that keeps its
+law.
 """
 
 # ruff: noqa: N801 - a class attribute that is a class is still an attribute
@@ -39,7 +40,7 @@ CAPABILITIES = AsyncMemoryBackend.capabilities
 
 
 class Whole(AsyncBackendContract):
-    """The unbroken subject, on virtual time; each broken one changes a single thing."""
+    """The unbroken subject, on virtual time; each broken subject changes a single thing."""
 
     capabilities = CAPABILITIES
     virtual_time = True
@@ -112,7 +113,7 @@ class Law03(Whole):
 
 
 class Law04(Whole):
-    """A release that deletes whatever is there."""
+    """A release that deletes any hold, whoever asks for the release."""
 
     class backend_class(AsyncMemoryBackend):
         async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -123,7 +124,7 @@ class Law04(Whole):
 
 
 class Law05(Whole):
-    """A repeat that returns the same grant and leaves its deadline as it was."""
+    """A repeated request that returns the same grant, but does not extend its deadline."""
 
     class backend_class(AsyncMemoryBackend):
         def __init__(self, **options: Any) -> None:
@@ -219,7 +220,7 @@ class _NoOneIsTurnedAway(Door):
 
 
 class Law10(Whole):
-    """Dead waiters cost a window each."""
+    """An admission that costs one window for each dead waiter in the line."""
 
     class store_class(MemoryStore):
         door = _NoOneIsTurnedAway
@@ -285,7 +286,7 @@ class Law15(Whole):
 
 
 class CountsNoPermits(Whole):
-    """Reports locked as soon as any permit is taken."""
+    """A semaphore that reports locked as soon as any permit is taken."""
 
     law = 2
 
@@ -376,7 +377,7 @@ class AttestsWhatIsOver(Whole):
 
 
 class AnyHold(str):
-    """Compares equal to every hold."""
+    """A hold that compares equal to every other hold."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -386,7 +387,7 @@ class AnyHold(str):
 
 
 class AttestsByTokenAlone(Whole):
-    """A store that accepts any sequencer with the token of its holder."""
+    """A store that accepts any sequencer whose token is that of a holder."""
 
     law = 12
 

@@ -1,6 +1,6 @@
 """Whatever breaks a law is caught by that law's tests, and by no other tests.
 
-A contract that let these subjects pass would mean nothing.
+A contract that accepted these subjects would mean nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def laws_that_fail(subject: type[Whole]) -> set[int]:
         except Exception:  # noqa: BLE001 - any exception of a broken subject is a failure
             failed.add(int(law[1]))
         except BaseException as error:
-            if not str(error).startswith("DID NOT RAISE"):  # pytest's own; a timeout is none
+            if not str(error).startswith("DID NOT RAISE"):  # for example a timeout
                 raise
             failed.add(int(law[1]))
     return failed
@@ -51,5 +51,5 @@ def test_a_broken_law_is_caught_by_its_own_tests_and_by_no_others(law: int) -> N
 @pytest.mark.parametrize("subject", TELLING)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_is_told_wrongly_is_caught_too(subject: Any) -> None:
-    """By the tests of the law that the report belongs to."""
+    """A wrong report is caught by the tests of the law to which the report belongs."""
     assert laws_that_fail(subject) == {subject.law}

@@ -34,7 +34,7 @@ class Slow(Whole):
 def tried(
     monkeypatch, *, pause: float = 0.0, write_pause: float = 0.0, fails: int
 ) -> list[tuple[str, float]]:
-    """Return the names and ttls of a trial that fails this many times before it passes."""
+    """Return the names and ttls with which a trial is tried, if it fails this many times first."""
     found: list[tuple[str, float]] = []
 
     async def trial(name: str, ttl: float) -> None:
@@ -69,7 +69,7 @@ def test_what_fails_while_nothing_was_answered_is_tried_with_another_name_and_tw
 
 
 def test_a_store_that_reads_quickly_and_writes_slowly_is_slow(monkeypatch):
-    """Like a database with a stalled disk, which can still read what is in memory."""
+    """Such a store is like a database with a stalled disk, which can still read from memory."""
     slow = tried(monkeypatch, write_pause=0.6, fails=1)
 
     assert slow == [("door 0", TTL), ("door 1", 2 * TTL)]
@@ -80,14 +80,14 @@ def test_what_passes_passes_however_slow_the_store_is(monkeypatch):
 
 
 def test_what_fails_again_and_again_fails_in_the_end(monkeypatch):
-    """Either with a ttl that is long enough for this store, or after the last trial."""
+    """The failure counts once the ttl is long enough for the store, or after the last trial."""
     assert tried(monkeypatch, pause=0.6, fails=99)[2:] == [("failed", 0.0)]
     assert len(tried(monkeypatch, pause=900.0, fails=99)) == TRIALS + 1
 
 
 @pytest.mark.parametrize("error", [pytest.fail.Exception, LookupError])
 def test_whatever_a_trial_raises_is_its_failure(error):
-    """Including the exception of pytest.raises when nothing was raised."""
+    """The exception that pytest.raises raises when nothing was raised counts too."""
 
     async def trial(_name: str, _ttl: float) -> None:
         raise error("it failed")

@@ -47,7 +47,7 @@ def test_the_first_that_does_not_fit_closes_the_door(capacity: int, line: list[O
 def test_whoever_is_of_a_party_inside_passes(
     capacity: int, inside: list[One], line: list[One]
 ) -> None:
-    """If an owner had to wait for itself, it would wait for ever."""
+    """An owner that had to wait for itself would wait for ever."""
     admitted = admit(capacity=capacity, inside=inside, line=line)
 
     for one in line:

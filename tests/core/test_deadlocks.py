@@ -1,4 +1,4 @@
-"""Which waiters can never go on: found exactly, and named by the cycle that keeps them."""
+"""The waiters that can never go on are found exactly, and the cycle that keeps them is named."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_reader_behind_a_writer_waits_for_the_writer_too():
 
 
 def test_somebody_who_seems_to_wait_twice_is_taken_to_go_on():
-    """Two waiters that an older client recorded alike cannot be told apart."""
+    """Waiters that an older client recorded alike are never reported as a deadlock."""
     waits = [lock("A", "y"), lock("A", "z"), lock("B", "x")]
 
     assert not cycles(waits, [Owned("A", "x", 1), Owned("B", "y", 1), Owned("B", "z", 1)])
@@ -85,7 +85,7 @@ def situations(draw):
 
 
 def left_in_the_end(waits, holds):
-    """Let waiters go on until none can; a waiter that goes on releases all its holds."""
+    """Make waiters go on until none can; a waiter that goes on releases all its holds."""
     waiting, held = list(waits), list(holds)
     while True:
         still = {one.who for one in waiting}

@@ -15,7 +15,7 @@ moments = st.floats(0, 1e7)
 
 @given(sent_at=moments, ttl=seconds)
 def test_trust_ends_before_the_store_could_give_the_name_away(sent_at: float, ttl: float) -> None:
-    """The store's clock started no earlier than the request was sent."""
+    """The store's clock for the ttl started no earlier than the request was sent."""
     assert renewal.trusted_until(sent_at=sent_at, ttl=ttl) < sent_at + ttl
 
 
@@ -89,7 +89,10 @@ def test_spreading_out_never_asks_early(wait: float, jitter: float) -> None:
 def test_an_outage_is_outlived_up_to_a_ttl_in_line_and_once_before(
     since: float, waits: list[float], deadline: float, ttl: float
 ) -> None:
-    """Never past the caller's deadline; and a place in line expires after a ttl."""
+    """A claim in line outlives an outage of up to a ttl; outside the line, it retries once.
+
+    A retry never passes the caller's deadline, and a place in line expires after a ttl.
+    """
     in_line, outside, now = OutagePatience(since), OutagePatience(since), since
     for number, wait in enumerate(waits):
         now += wait

@@ -1,4 +1,4 @@
-"""Whose clients a store adopts: by the package of their classes, and by the store's own check."""
+"""Which clients a store adopts: by the package of their classes, and by the store's own check."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_store_may_look_at_the_client_where_its_package_leads_to_several():
 
 
 def test_a_stranger_is_not_looked_at():
-    """Only a store's own clients have what its check looks for."""
+    """A store's check relies on attributes that only the store's own clients have."""
     picky = ForeignClients(
         packages=frozenset({"driver"}), listed_as="", is_ours=lambda one: one.is_there
     )

@@ -74,7 +74,7 @@ class DoorMachine(RuleBasedStateMachine):
         self.tokens.append(token)
 
     def holds(self, place: Entry | None) -> bool:
-        """Return whether the claim is inside; an admitted one may know it from its wakeup."""
+        """Return whether the claim is inside; an admitted claim is, and a wakeup may tell it so."""
         return place is not None and place.state <= EntryState.ADMITTED and place.until > self.now
 
     @rule(claim=claims)
@@ -119,7 +119,7 @@ class DoorMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 2.5, 6.0]))
     def pass_time(self, seconds: float) -> None:
-        # In total less than the lifetime of a tombstone: a claim whose tombstone has expired may
+        # Keep the total below the lifetime of a tombstone: a claim whose tombstone has expired may
         # come back, which is correct.
         if self.now < 1050.0:
             self.now += seconds
@@ -129,8 +129,9 @@ class DoorMachine(RuleBasedStateMachine):
         self.door.settle(now=self.now)
         inside = [one for one in self.door.places if one.state in INSIDE]
         going_on = {one.token for one in inside if one.state is not EntryState.CLOSING}
-        # One hold, one token: if one claim of an owner closes while another was admitted and has
-        # yet to answer, the closing one is still that hold and takes no more of the door.
+        # One hold, one token: if one claim of an owner is closing while another was admitted and
+        # has yet to answer, the closing claim still belongs to that hold and takes up no more of
+        # the door.
         ended = [one for one in inside if one.state is EntryState.CLOSING]
         same = [one for one in ended if one.token in going_on]
         assert occupied([one for one in inside if one not in same]) <= self.capacity
@@ -174,7 +175,7 @@ def test_a_grant_is_a_grant() -> None:
 
 
 def test_a_clock_that_was_put_back_closes_no_name_that_was_given_back() -> None:
-    """If its minimum hold began in the future, the name would stay closed until then."""
+    """If the minimum hold began in the future, the name would stay closed until then."""
     door = Door()
     door.arrive(Claim("1", "door", "a", "", 1, 1, 5.0), now=4000.0)
 

@@ -1,4 +1,4 @@
-"""What remains of an error on its way to another process."""
+"""What remains of an error when it is sent to another process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_error_can_be_made_from_its_message_alone(name):
     ids=lambda one: type(one).__name__,
 )
 def test_an_error_is_made_again_from_what_it_was_given(error):
-    """From its args, which are the message; and by pickle, with all its fields."""
+    """An error can be made again from its args, the message, and by pickle, with all its fields."""
     again = type(error)(*error.args)
     copied = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
 

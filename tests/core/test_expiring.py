@@ -1,4 +1,4 @@
-"""Why a lease expired, from what the background knows of its own wakeups and of the store."""
+"""Why a lease expired, according to the background's own wakeups and the store's replies."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_any_other_text_is_refused_with_a_sentence_that_does_not_show_it(text):
     "change", [{"ttl": float("nan")}, {"ttl": 1e9}, {"weight": 2}, {"name": ""}]
 )
 def test_a_text_that_says_what_no_lease_can_be_is_refused(change):
-    """It may have been altered on its way."""
+    """The text may have been altered on its way."""
     claim = replace(Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0), **change)
 
     with pytest.raises(ConfigurationError):
@@ -63,7 +63,7 @@ def test_a_text_that_says_what_no_lease_can_be_is_refused(change):
 
 
 def test_a_line_break_at_the_end_of_a_text_is_no_mistake():
-    """A file or a pipe adds one."""
+    """A file or a pipe adds a line break."""
     text = detached_text(Grant(Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0), 7, 30.0))
 
     assert detached_from_text(text + "\n", client="mine", owner="me").token == 7

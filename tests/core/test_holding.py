@@ -1,4 +1,4 @@
-"""The life of a hold: which state follows which, and what each of them allows."""
+"""The life of a hold: which state follows which, and what each state allows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ wishes = st.lists(st.sampled_from(HoldState), max_size=12)
 
 
 def life(wished: list[HoldState]) -> list[HoldState]:
-    """Return the states of a hold that is asked to enter each of these in turn."""
+    """Return the states of a hold that is asked to enter the wished states in turn."""
     states = [HELD]
     for then in wished:
         if then in NEXT_STATES[states[-1]]:
@@ -32,7 +32,7 @@ def life(wished: list[HoldState]) -> list[HoldState]:
 
 @pytest.mark.parametrize("state", HoldState)
 def test_every_life_comes_to_its_end(state: HoldState) -> None:
-    """Whatever has happened, a hold can end: nothing of it is kept for ever."""
+    """A hold can end from every state, so nothing of it is kept for ever."""
     assert (OVER in NEXT_STATES[state]) == (state is not OVER)
 
 
@@ -56,7 +56,7 @@ def test_what_was_lost_is_never_called_a_clean_release(wished: list[HoldState]) 
 
 @given(wished=wishes)
 def test_what_the_background_was_told_to_release_is_not_lost(wished: list[HoldState]) -> None:
-    """It was sent while it was trusted, and the reply to a repeat does not change that."""
+    """The release was sent while the hold was trusted, and no later reply turns it into a loss."""
     states = life(wished)
     entrusted_at = states.index(ENTRUSTED) if ENTRUSTED in states else len(states)
 
@@ -66,7 +66,7 @@ def test_what_the_background_was_told_to_release_is_not_lost(wished: list[HoldSt
 
 @given(wished=wishes)
 def test_the_state_says_what_three_flags_and_a_reason_would(wished: list[HoldState]) -> None:
-    """The model: flags that are only ever set, except that a loss cancels the release before it."""
+    """The model has flags that are only ever set, except that a loss clears an earlier release."""
     was_sent = was_lost = is_over = False
     states = life(wished)
     for state in states[1:]:

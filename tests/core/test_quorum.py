@@ -1,4 +1,4 @@
-"""What the replies of N nodes mean together, whatever they are and in whichever order they come."""
+"""What the replies of N nodes mean together, in every combination and every order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_claim_that_was_ended_on_enough_nodes_holds_no_majority(nodes):
 def test_a_node_with_other_terms_is_passed_over_only_if_its_clients_need_one_of_ours(
     nodes, of_nodes, data
 ):
-    """If one of two node lists contains the other: each majority of theirs has one of ours."""
+    """Each majority of the other list has one of our nodes, if one list contains the other."""
     agreeing = data.draw(st.integers(0, min(nodes - 1, of_nodes)))
 
     if may_ignore_node(of_nodes=of_nodes, agreeing=agreeing, nodes=nodes):
@@ -62,7 +62,7 @@ def test_only_a_majority_of_nodes_that_count_grants(found):
 
 @given(standings, st.sampled_from(ANSWERED))
 def test_what_is_decided_by_answers_is_not_undone_by_those_who_answer_later(found, answer):
-    """Except a node that was overdue and then replies: it may still make a majority."""
+    """A later reply changes no verdict, except that an overdue node may still make a majority."""
     before = verdict(found)
     if NodeVote.WAITING not in found or before is Verdict.OPEN:
         return
@@ -98,7 +98,7 @@ def test_a_hung_node_is_waited_for_where_nobody_else_is_left():
 
 
 def test_a_node_that_does_not_count_is_no_refusal():
-    """No other holder is known: too few nodes count, which is an outage and not contention."""
+    """If too few nodes count, no other holder is known: this is an outage and not contention."""
     assert (
         verdict([NodeVote.GRANTED] * 2 + [NodeVote.NOT_COUNTED] * 3, is_time_up=True)
         is Verdict.UNREACHABLE

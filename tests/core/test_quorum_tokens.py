@@ -2,12 +2,12 @@
 
 The model: each node has a last token and at most one claim, and a clock that stands still or
 differs arbitrarily from the others. A request may arrive late, repeatedly, or never; a reply may be
-lost; a client may give up or crash anywhere. Each node drops a claim that is over at any time, by
-its withdrawal or by its ttl, and its requests may arrive even after that. The clients decide with
-the shipped functions.
+lost; a client may give up or crash anywhere. A node may drop an ended claim at any time, by its
+withdrawal or by its ttl, and the claim's requests may arrive even after that. The clients decide
+with the shipped functions.
 
-To be finite, the model lets a node give a claim that is over one more token, for a late request. A
-tombstone would only prevent that.
+To stay finite, the model lets a node give an ended claim only one more token, for a late request. A
+tombstone would only prevent that grant.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class State(NamedTuple):
 class Model(NamedTuple):
     """The rules; `floors` are the claims' minimum tokens, `clocks` the times that the nodes show.
 
-    `before` is the last token that each node gave before the start; the largest of them was used.
+    `before` has the last token that each node gave before the start; the largest of these tokens
+    was used.
     """
 
     clocks: tuple[int, ...]
@@ -105,9 +106,9 @@ class Model(NamedTuple):
                 yield _with_claim(state._replace(used=state.used if is_same else -1), number, again)
 
     def _hold(self, state: State, number: int, claim: Claim) -> State:
-        """Use the token; `used` becomes -1 if it is not larger than all before."""
+        """Use the claim's token; `used` becomes -1 if the token is not larger than all before."""
         used = claim.token if claim.token > state.used >= 0 else -1
-        # A claim that does not ask again need not keep its token, so there are fewer states.
+        # Drop the token of a claim that does not ask again, so that there are fewer states.
         token = claim.token if self.repeats else 0
         held = Claim(HOLDING, claim.tokens, claim.raised, token)
         return _with_claim(state, number, held)._replace(used=used)
@@ -125,10 +126,11 @@ class Model(NamedTuple):
                 yield _with_node(state, i, late)
         elif node.claim == -1:
             token = self._allotted_by(i, node, number)
-            # Its reply may be lost: then the reply to a repeat has the token.
+            # The reply may be lost: then the reply to a repeated request has the token.
             yield _with_node(state, i, node._replace(claim=number, given=token, last=token))
         elif claim.phase == ASKING and self.allots_anew and node.given <= node.least:
-            # The grant was recorded before the node was taught: a repeat must not return it.
+            # The grant was recorded before the node was taught: a repeated request must not find
+            # it.
             token = self._allotted_by(i, node, number)
             if node.claim == number:
                 yield _with_node(state, i, node._replace(given=token, last=token))
@@ -199,8 +201,8 @@ def walked(model: Model, *, most: int = 3_000_000) -> tuple[int, bool]:
 
 
 def strolled(model: Model, *, walks: int, length: int, seed: int) -> bool:
-    """Return whether tokens grew on this many random walks, where there are too many states."""
-    chance = random.Random(seed)  # noqa: S311 - the same ways each time
+    """Return whether tokens grew on this many random walks, for models with too many states."""
+    chance = random.Random(seed)  # noqa: S311 - the same walks each time
     for _ in range(walks):
         state = model.start()
         for _ in range(length):
@@ -242,7 +244,7 @@ def test_tokens_grow_although_requests_come_after_their_claim_is_over():
 
 @pytest.mark.parametrize("clocks", UNEQUAL, ids=str)
 def test_without_raising_it_the_token_repeats_or_falls(clocks):
-    """The model can fail, and the second round prevents exactly this."""
+    """The model can fail, and the second round, which raises the token, prevents exactly this."""
     assert not walked(Model(clocks, (0, 0), raises=False))[1]
 
 
@@ -257,19 +259,19 @@ def test_when_a_node_that_forgot_is_taught_by_too_few_the_token_falls():
 
 
 def test_when_a_node_that_forgot_is_taught_by_enough_the_token_grows():
-    """Without any assumption about clocks: they differ by more than the quarantine."""
+    """The tokens grow although the clocks differ by more than the quarantine."""
     assert walked(Model((0, 5, 9), (0, 0), forgets=1, teachers=nodes_to_end(3)))[1]
 
 
 def test_what_a_node_gave_before_it_was_taught_must_not_count_afterwards():
-    """The grant was recorded while the node did not count; a repeated request would find it."""
+    """A repeated request must not find a grant that was recorded while the node did not count."""
     taught = Model((0, 5, 9), (0, 0), forgets=1, teachers=nodes_to_end(3), allots_anew=False)
 
     assert not walked(taught)[1]
 
 
 TWO_FORGET = Model((0, 5, 9), (0,), forgets=2, teachers=nodes_to_end(3), before=(0, 9, 9))
-"""Two nodes forget, one after the other, after a token was used that two of three know."""
+"""Two nodes forget, one after the other, after the use of a token that two of three nodes know."""
 
 
 def test_when_two_forget_one_after_the_other_the_token_grows():
@@ -282,12 +284,12 @@ def test_when_one_that_was_taught_does_not_pass_it_on_the_token_falls():
 
 @pytest.mark.parametrize("clocks", CLOCKS, ids=str)
 def test_whoever_asks_again_finds_the_token_that_was_given(clocks):
-    """Even though other nodes have granted it later, with larger tokens of their own."""
+    """A repeated request finds its token, even if other nodes have since granted it larger ones."""
     assert walked(Model(clocks, (0, 7), repeats=True))[1]
 
 
 def test_whoever_asks_again_and_does_not_hear_the_others_finds_another_token():
-    """The model can fail: the two of three that reply first need not be those that granted it."""
+    """The model can fail: the first two nodes to reply may not be the two with the grant."""
     assert not walked(Model((0, 0, 9), (0,), repeats=True, hears_others=False))[1]
 
 

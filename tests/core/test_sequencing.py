@@ -1,4 +1,4 @@
-"""The text of a sequencer: read back whole, about one hold, and no other text is accepted."""
+"""A sequencer's text: it is read back whole, is about one hold, and no other text is accepted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(
 def seen(
     *holders: tuple[int, int], capacity: int = 1, claim: str = CLAIM, party: str | None = None
 ) -> Inspection:
-    """Return a store's view of its holders, each by its token and its weight."""
+    """Return a store's view of its holders, each given by its token and its weight."""
     owner, hold = Owner("host", 1), hold_of(claim, party=party)
     inside = tuple(Holder(owner, token, weight, 0.0, None, hold) for token, weight in holders)
     return Inspection("door", capacity, inside, ())
@@ -50,7 +50,7 @@ def test_what_a_lease_says_is_read_back(name: str, token: int) -> None:
 
 
 def test_it_names_no_claim() -> None:
-    """It can be used to check the lease, and for nothing else: it cannot release or renew."""
+    """A sequencer can be used only to check the lease: it cannot release or renew the lease."""
     body = told().to_text().removeprefix(SEQUENCER_FORMAT)
 
     assert CLAIM.encode() not in urlsafe_b64decode(body + "=" * (-len(body) % 4))
@@ -87,7 +87,7 @@ def test_the_hold_of_another_claim_is_not_current_by_the_same_token() -> None:
 
 
 def test_the_hold_of_an_explicit_owner_is_that_of_all_its_claims() -> None:
-    """It goes on after the claim that made the sequencer has left."""
+    """The hold goes on after the claim that made the sequencer has left."""
     found = told(party="saga")
 
     assert found.is_current_in(seen((7, 1), claim=ANOTHER, party="saga"))

@@ -1,4 +1,4 @@
-"""When a claim that waits at one shard tries another, or moves to another line."""
+"""When a claim that waits at one shard tries another shard, or moves to another line."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_line_that_moves_is_kept():
 
 
 def test_a_line_is_kept_if_others_move_only_now_and_then():
-    """All holds are long: a claim that moves would be at the end of another line."""
+    """All holds are long, so a claim that moved would only be last in another line."""
     outlook = Outlook(0)
     for look in range(6 * SHARD_LOOKS_BEFORE_SWITCH):
         outlook = outlook.after(crowds(1, 1, tokens=(1, look // 2)))

@@ -25,7 +25,7 @@ KEYS = st.one_of(PLAIN, st.lists(PLAIN).map(tuple))
 
 
 def test_the_names_stay_what_they_are():
-    """They are a format: two versions of Lockfast on two machines must agree on it."""
+    """The names of stripes are a format: two versions of Lockfast must agree on them."""
     ids = uuid.UUID("12345678-1234-5678-1234-567812345678")
 
     names = [stripe_name("user", key, stripes=64) for key in ("bob", 17, b"\xff", ids, ("a", 1))]
@@ -34,7 +34,7 @@ def test_the_names_stay_what_they_are():
 
 
 def test_another_process_says_the_same():
-    """Python's own hashes differ between processes."""
+    """Python's own hashes differ between processes, so a stripe must not depend on them."""
     script = "from lockfast.core.sharding import stripe_of as s; print(s(('bob', 7), stripes=1000))"
 
     said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

@@ -60,7 +60,7 @@ def commands(block: Block) -> tuple[str, str]:
 
 
 def run(page: Path, directory: Path) -> str:
-    """Run a page in an empty home and directory; return what went wrong, or nothing."""
+    """Run a page in an empty home and directory; return what went wrong, or ""."""
     home, here = directory / "home", directory / "here"
     home.mkdir(parents=True)
     here.mkdir()
@@ -88,7 +88,7 @@ def run(page: Path, directory: Path) -> str:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, Future[str]]]:
-    """Run every page at once, a few at a time; most of them wait more than they compute."""
+    """Run all pages, a few at a time; most pages wait more than they compute."""
     with ThreadPoolExecutor(POOL) as pool:
         yield {
             page: pool.submit(run, page, tmp_path_factory.mktemp("page"))
@@ -104,7 +104,7 @@ def test_the_examples_on_the_page_run(page, outcomes):
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_every_block_says_what_it_is(page):
-    """A block without a language, or with an unknown one, would escape the test above."""
+    """A block without a known language would escape the test above."""
     for block in blocks((ROOT / page).read_text(encoding="utf-8")):
         assert block.language in PYTHON | SHELL | SHOWN, f"{page}:{block.line}: {block.language!r}"
 

@@ -1,4 +1,4 @@
-"""The generated parts match what the code declares."""
+"""The generated parts of the documentation match what the code declares."""
 
 from __future__ import annotations
 

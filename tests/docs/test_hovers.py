@@ -1,4 +1,4 @@
-"""Every argument is described where an editor shows it: where it is accepted and where passed."""
+"""Every argument is described where an editor shows it: at its definition and at a call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_argument_of_what_makes_a_lock_is_described(flavour, method):
 
 @pytest.mark.parametrize("keywords", [LockKeywords, AdoptKeywords])
 def test_every_keyword_is_described_where_an_editor_looks(keywords):
-    """Below its field, where an editor finds it when the user hovers over the keyword in a call."""
+    """The description follows the field, where an editor looks for the text of a hover."""
     tree = ast.parse(inspect.getsource(options))
     [body] = [one.body for one in tree.body if getattr(one, "name", "") == keywords.__name__]
     described = [

@@ -43,7 +43,7 @@ def test_every_link_leads_somewhere(page):
 def test_every_file_that_is_named_exists(page):
     text = FENCED.sub("", (ROOT / page).read_text(encoding="utf-8"))
 
-    # The pages on migrating from other libraries also name files of theirs.
+    # The pages on migrating from other libraries also name files of those libraries.
     patterns = [FILE] if page.name.startswith("from-") else [FILE, MODULE]
     named = {one["path"] for pattern in patterns for one in pattern.finditer(text)}
     places = (ROOT, ROOT / "src" / "lockfast", ROOT / "challenge" / "src")

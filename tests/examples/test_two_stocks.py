@@ -86,7 +86,7 @@ def test_a_restart_puts_right_what_redis_shows(file, server):
 
 
 def test_a_seller_whose_lease_is_over_is_refused_by_both(file, server):
-    """Like a seller that was frozen between reading and writing, while another one sold."""
+    """A seller may have been frozen between reading and writing, while another seller sold."""
     with (
         closing(sqlite3.connect(file)) as shop,
         closing(sqlite3.connect(file)) as other_shop,

@@ -25,7 +25,7 @@ def run(*command: str | Path, **options: object) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder where the sdist, and the wheel built from it, were unpacked."""
+    """Return the folder with the unpacked sdist, and the unpacked wheel that was built from it."""
     folder = tmp_path_factory.mktemp("built")
     run(sys.executable, "-m", "build", "--no-isolation", "-o", folder, ROOT)
     [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
@@ -67,7 +67,7 @@ def test_an_example_backend_passes_the_contract_from_the_installed_wheel(built: 
 
 
 def test_tests_run_from_the_sdist(built: Path) -> None:
-    """A sample of each kind: tests of the code, of the pages and of the tools."""
+    """The sample has a test of each kind: of the code, of the pages and of the tools."""
     unpacked = built / "sdist"
     alone = {**os.environ, "PYTHONPATH": str(unpacked / "src")}
 

@@ -3,7 +3,7 @@
     fenced_stock.py KIND WHERE PROCESSES TIMES [STORE]
 
 KIND and WHERE say how to reach the row; without STORE, nothing is locked or fenced. The exit code
-is 0 if that of every process was.
+is 0 if every process ended with 0.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Goods:
 
 
 def work(together: Barrier, kind: str, where: str, times: int, store: str) -> None:
-    """Take one after another, once all processes are ready."""
+    """Take one piece after another, once all processes are ready."""
     goods = Goods(kind, where)
     lock = Locks(store, request_timeout=LONG).lock("goods") if store else None
     together.wait(LONG)

@@ -1,4 +1,4 @@
-"""A seller that seals, reads and writes as the page shows, and stops at one of these steps.
+"""A seller that seals, reads and writes as the page shows, and stops at a chosen step.
 
 frozen_seller.py ADDRESS STORE NAME SHOP PLACE BOUND
 """
@@ -41,7 +41,7 @@ class Shop:
             return connection.execute(text("SELECT stock FROM lamps")).scalar_one()
 
     def sell(self, lease: Any, pass_by: Callable[[str, Any], None] = lambda *_: None) -> int:
-        """Sell one lamp; `pass_by` is called at each step, with the connection."""
+        """Sell one lamp; call `pass_by` at each step, with the connection."""
         with self._engine.begin() as connection:
             seal(connection, "lamps", LAMP, lease)
         count = self.stock()

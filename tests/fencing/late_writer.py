@@ -1,4 +1,4 @@
-"""A holder that stops right after it has checked that it still holds the lock.
+"""A holder that stops right after a successful check of its lock.
 
 late_writer.py ADDRESS STORE NAME RESOURCE WHERE
 """
@@ -42,7 +42,7 @@ class LateWriter:
         self._resource = KINDS[resource](where)
 
     def write(self, words: str) -> tuple[bool, Exception | None]:
-        """Write both ways under one lease; return whether it is over, and the refusal, if any."""
+        """Write both ways under one lease; return whether the lease is over, and any refusal."""
         lease = self._stopped_lease()
         self._resource.plain(lease, words)
         try:
@@ -52,7 +52,7 @@ class LateWriter:
         return not lease.is_trusted, None
 
     def _stopped_lease(self) -> StopsAfterTheCheck:
-        """Return a lease that was valid when the process was stopped, for both writes."""
+        """Return a lease for both writes, which was still valid when this process was stopped."""
         while True:
             lease = StopsAfterTheCheck(self._lock.acquire(timeout=60))
             try:

@@ -1,7 +1,7 @@
 """An HTTP server in a separate process: served.py MARKS [WHERE]; it prints its port.
 
-It is as small as an ASGI server can be, with one request per connection. A PUT to /plain is always
-accepted, a PUT to /fenced only with a token.
+The server is as small as an ASGI server can be, with one request per connection. A PUT to /plain is
+always accepted, a PUT to /fenced only with a token.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CONTENT: dict[str, bytes] = {}
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Store the body of a PUT, and return it on a GET."""
+    """Store the body of a PUT, and return that body on a GET."""
     if scope["method"] == "PUT":
         CONTENT[scope["path"]] = (await receive())["body"]
         shown = scope.get("lockfast.fencing")

@@ -257,7 +257,7 @@ def test_marks_in_a_table(kind, collation, tmp_path):
 
 
 class Opened:
-    """Like a connection from an asyncio pool, which is committed when it is returned."""
+    """Behaves like a connection from an asyncio pool: it is committed on its return to the pool."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

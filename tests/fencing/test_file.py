@@ -114,7 +114,7 @@ def test_whoever_keeps_the_mark_locked_is_told_of_and_nothing_is_written(path):
 
 
 def test_a_mark_that_was_replaced_meanwhile_is_not_the_one_that_counts(file, path, monkeypatch):
-    """Otherwise two writers would lock different files, and not see each other's mark."""
+    """If a replaced mark counted, two writers could lock different files and miss a mark."""
     mark = path.with_name("report.csv.fence")
     file.seal(("door", 33))
     lock = file._lock
@@ -133,7 +133,7 @@ def test_a_mark_that_was_replaced_meanwhile_is_not_the_one_that_counts(file, pat
 
 
 def test_a_child_that_is_forked_meanwhile_does_not_keep_others_out(file, path, monkeypatch):
-    """The child has the locked file open too, for as long as it lives."""
+    """A forked child keeps the locked file open too, for as long as the child lives."""
     raise_mark, children = file._raise, []
 
     def forking(mark: int, who: object) -> None:
@@ -218,7 +218,7 @@ def test_what_killed_writers_left_is_removed_by_a_later_one(file, path, step):
 
 
 def test_the_draft_of_a_writer_that_lives_is_not_removed(file, path):
-    """Otherwise that writer would fail; it may be slow or frozen."""
+    """The writer of a draft may be slow or frozen, and would fail without its draft."""
     other = FencedFile(path)
     with other._draft(b"slow") as draft:
         file.write(("door", 33), b"quick")
@@ -228,7 +228,7 @@ def test_the_draft_of_a_writer_that_lives_is_not_removed(file, path):
 
 
 def test_a_draft_that_is_removed_before_it_is_locked_is_made_again(file, path, monkeypatch):
-    """At that moment, a sweep may take it for a dead writer's draft."""
+    """Before the draft is locked, a sweep may take it for a dead writer's draft."""
     make, made = tempfile.mkstemp, []
 
     def make_and_lose(**options: str):

@@ -28,7 +28,7 @@ def store(tmp_path) -> str:
 
 @pytest.fixture
 def shop_at(tmp_path) -> Iterator[Callable[[str], tuple[str, Shop]]]:
-    """Return a function that opens a shop in a kind of database, and returns its URL too."""
+    """Return a function that opens a shop in a kind of database, and returns its URL and shop."""
     opened: list[Shop] = []
 
     def open_one(kind: str) -> tuple[str, Shop]:
@@ -56,7 +56,7 @@ def _address(kind: str, directory: Path) -> tuple[str, dict[str, object]]:
 
 @pytest.fixture
 def frozen(tmp_path, store) -> Iterator[Callable[..., Puppet]]:
-    """Return a function that starts a seller, and returns it once it has stopped at a step."""
+    """Return a function that starts a seller, and returns that seller once it stops at a step."""
     stage = Stage(tmp_path, SELLER)
 
     def freeze(url: str, place: str, bound: str = "") -> Puppet:
@@ -73,7 +73,7 @@ def frozen(tmp_path, store) -> Iterator[Callable[..., Puppet]]:
 def test_one_frozen_between_its_seal_and_its_write_lets_the_next_holder_through(
     kind, store, shop_at, frozen
 ):
-    """Its transaction is open but has locked nothing yet: the seal was committed before."""
+    """The frozen seller's transaction has locked nothing yet, as the seal was committed before."""
     url, shop = shop_at(kind)
     late = frozen(url, "before the write")
 
@@ -96,7 +96,7 @@ def test_one_frozen_between_its_seal_and_its_write_lets_the_next_holder_through(
 def test_one_frozen_between_its_write_and_its_commit_loses_its_transaction(
     kind, bound, store, shop_at, frozen
 ):
-    """It has locked the row. The server ends transactions that are idle for longer than `bound`."""
+    """The frozen seller keeps its row lock until the server ends the transaction after `bound`."""
     url, shop = shop_at(kind)
     late = frozen(url, "before the commit", bound)
 

@@ -19,7 +19,7 @@ def table(request, table_of):
 
 @pytest.fixture(params=ONE_OF_EACH)
 def plain(request, table_of):
-    """A table in each database, for what does not depend on the library."""
+    """A table in each database, for tests that do not depend on the library."""
     return table_of(request.param)
 
 
@@ -35,7 +35,7 @@ def test_a_smaller_token_is_refused_and_both_are_told(table):
 
 
 def test_one_holder_writes_as_often_as_it_likes(table):
-    for words in ("one", "two", "two"):  # MySQL counts the last one as no change
+    for words in ("one", "two", "two"):  # MySQL counts no change for the last word
         table.update(33, words)
     table.seal(33)
 
@@ -145,7 +145,7 @@ INEXACT = [
 def test_a_column_that_rounds_a_token_is_refused_with_a_type_to_use(
     kind, column, verb, token, table_of
 ):
-    """With 32 bits, a token from two minutes ago would be accepted."""
+    """With a 32-bit column, a token from two minutes ago would be accepted."""
     table = table_of(kind, column=column)
     writes = {
         "update": lambda: table.update(token, "words"),
@@ -190,7 +190,7 @@ def test_a_session_of_mysql_that_would_clamp_a_token_is_refused(table_of):
 
 
 def test_a_column_of_text_is_compared_as_a_number_on_sqlite(table_of):
-    """Otherwise, with a store whose tokens are small, 9 would pass after 10."""
+    """If tokens were compared as text, 9 would pass after 10 where a store's tokens are small."""
     table = table_of("sqlite3", column="TEXT")
     table.update(10, "later")
 
@@ -232,7 +232,7 @@ def test_a_key_that_names_several_rows_is_told(plain):
 
 
 def test_an_upsert_that_meets_another_row_is_refused_though_ours_has_our_token(plain):
-    """MySQL uses the first unique value that is taken, whichever row has it."""
+    """MySQL uses the first unique value that is taken, whichever row has that value."""
     caller = plain.caller
     caller.run(f"UPDATE {plain.name} SET other = 'a' WHERE id = 1")
     caller.run(f"INSERT INTO {plain.name} (id, other) VALUES (2, 'b')")

@@ -1,4 +1,4 @@
-"""Sixteen processes take from one row many times each; with a lock and a fence none is lost."""
+"""Sixteen processes take from one row many times; with a lock and a fence, no piece is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stock import LONG, PROCESSES, TIMES
 
 SCRIPT = Path(__file__).with_name("fenced_stock.py")
 FEW = 20
-"""Turns of each process without them: enough for some to be lost."""
+"""Turns of each process without a lock and a fence: enough for some pieces to be lost."""
 
 KINDS = {"sqlite": "sqlite3", "postgresql": "psycopg", "mariadb": "pymysql"}
 
@@ -46,12 +46,12 @@ def left_when_all_have_taken(goods: tuple[str, str], times: int, *store: str) ->
     return left
 
 
-@pytest.mark.timeout(LONG)  # a busy machine runs the processes as it likes
+@pytest.mark.timeout(LONG)  # a busy machine may take long to run all processes
 def test_behind_a_lock_and_a_fence_none_is_lost(goods, tmp_path):
     assert left_when_all_have_taken(goods, TIMES, f"sqlite://{tmp_path}/locks.db") == 0
 
 
 @pytest.mark.timeout(LONG)  # as above
 def test_without_them_some_are_lost(goods):
-    """Otherwise the test above would prove nothing."""
+    """If no piece were lost without the lock and the fence, the test above would prove nothing."""
     assert left_when_all_have_taken(goods, FEW) > PROCESSES * (TIMES - FEW)

@@ -12,7 +12,7 @@ from lockfast import Locks
 
 
 class Store:
-    """A file in which a client holds "held", and which must be the same afterwards."""
+    """A store file in which a client holds "held"; the file must be the same afterwards."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

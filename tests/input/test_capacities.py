@@ -19,7 +19,7 @@ from lockfast import ConfigurationError
 )
 @pytest.mark.parametrize("how", ["acquire", "try_acquire"])
 def test_another_capacity_than_the_one_in_use_is_refused_naming_both(store, take, both, how):
-    """Law 12: otherwise each side would apply its own rule."""
+    """Law 12: with two capacities for one name, each side would apply its own rule."""
     told = refusal(getattr(take(store.locks), how))
 
     assert "'held'" in told

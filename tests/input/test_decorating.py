@@ -57,7 +57,7 @@ def test_locked_without_its_call_is_found_between_other_decorators():
 
 
 def test_a_function_that_makes_names_is_no_decoration():
-    """Wherever the function was defined: in the same block, in a loop, or by another function."""
+    """The function is refused wherever it was defined: here, in a module, or in a function."""
     locks = Locks("memory://")
 
     def made_by(prefix: str):

@@ -1,4 +1,4 @@
-"""The wrong loop, and functions of the other flavour: refused, with a way out."""
+"""A second loop, and functions of the other flavour, are refused with a hint at the way out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASKS: dict[str, Callable[[AsyncLocks], Any]] = {
 
 @pytest.mark.parametrize("verb", ASKS)
 def test_an_asyncio_client_is_refused_in_a_second_loop(store, verb):
-    """A sentence, instead of a future that belongs to another loop."""
+    """The user gets a clear sentence, and no error about a future that belongs to another loop."""
     locks = AsyncLocks(store.url)
 
     async def use() -> None:
@@ -116,7 +116,7 @@ def test_a_sync_lock_does_not_decorate_what_runs_after_the_call(store, function,
 @pytest.mark.parametrize("how", ["lock", "locked"])
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_a_generator_is_refused_with_what_to_do_instead(function, block, how, flavour):
-    """Neither flavour can decorate a generator, so neither refers its user to the other."""
+    """Neither flavour can decorate a generator, so neither message names the other flavour."""
     told = refusal(lambda: getattr(flavour("memory://"), how)("door")(function))
 
     assert block in told

@@ -69,13 +69,13 @@ def test_what_was_not_awaited_can_be_neither_entered_nor_unpacked(use):
 PUBLIC = [
     getattr(lockfast, one)
     for one in lockfast.__all__
-    if one.startswith("Async") and one != "AsyncBackend"  # called only by our own code
+    if one.startswith("Async") and one != "AsyncBackend"  # only our own code calls AsyncBackend
 ]
 
 
 @pytest.mark.parametrize("kind", PUBLIC)
 def test_whatever_answers_yes_or_no_or_perhaps_nothing_has_to_be_awaited(kind):
-    """A new method of this kind must not be forgotten."""
+    """A new method that returns a bool, or possibly None, must be protected as well."""
     unmarked = [
         name
         for name, method in inspect.getmembers(kind, inspect.isfunction)
@@ -93,7 +93,7 @@ def test_it_is_a_coroutine_in_every_other_respect():
         async with AsyncLocks("memory://") as locks:
             lock = locks.lock("a")
             task = asyncio.create_task(lock.try_acquire())
-            assert "try_acquire" in repr(task)  # before it begins, and afterwards
+            assert "try_acquire" in repr(task)  # before the coroutine begins, and afterwards
             lease = await task
             assert "try_acquire" in repr(task)
             return [

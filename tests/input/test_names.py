@@ -44,7 +44,7 @@ MAKERS = {
 @pytest.mark.parametrize("entrance", ENTRANCES)
 @pytest.mark.parametrize(("name", "kind", "sentence"), BAD_NAMES)
 def test_a_bad_name_is_refused_wherever_it_enters(store, entrance, name, kind, sentence):
-    """Law 12: empty, too long, not encodable as UTF-8, or not a string."""
+    """Law 12: names that are empty, too long, not encodable as UTF-8 or not strings are refused."""
     told = refusal(lambda: ENTRANCES[entrance](store.locks, name), kind)
 
     assert sentence in told
@@ -53,7 +53,7 @@ def test_a_bad_name_is_refused_wherever_it_enters(store, entrance, name, kind, s
 
 @pytest.mark.parametrize("name", ["x" * 512, "é" * 256, "🔒" * 128, " ", "\0", "a\nb"])
 def test_the_longest_and_the_oddest_names_are_accepted(store, name):
-    """Exactly 512 bytes; blanks and control characters are ordinary characters."""
+    """A name may have exactly 512 bytes; blanks and control characters are ordinary characters."""
     with store.locks.lock(name) as lease:
         assert lease.name == name
 
@@ -71,7 +71,7 @@ def test_a_bad_prefix_is_refused_in_a_sentence(store, prefix, kind):
 
 @pytest.mark.parametrize("namespace", ["", "a b", "ä", "x" * 65, "a/b", "a\0b"])
 def test_a_bad_namespace_is_refused(store, namespace):
-    """It becomes part of keys, so it is kept plain."""
+    """The namespace becomes part of keys, so it is kept plain."""
     told = refusal(lambda: Locks(store.url, namespace=namespace))
 
     assert "1 to 64 letters, digits or any of _ . : - are accepted" in told
@@ -84,7 +84,7 @@ def test_a_bad_namespace_is_refused(store, namespace):
     ids=["none", "twice"],
 )
 def test_all_of_nothing_or_of_one_name_twice_is_refused(store, names, sentence):
-    """Neither can be intended."""
+    """Nobody can intend to acquire no name at all, or one name twice."""
     assert sentence in refusal(lambda: store.locks.all(*names))
     assert store.is_unchanged()
 
@@ -98,7 +98,7 @@ def of_names(warned: pytest.WarningsRecorder) -> list[warnings.WarningMessage]:
 @pytest.mark.parametrize("name", ["order:{order_id}", "order:{order.id!r:>4}", "{rows[0]}!"])
 @pytest.mark.parametrize("entrance", ["lock", "rwlock", "semaphore", "all", "striped", "sharded"])
 def test_a_field_that_nothing_fills_in_is_warned_about_once(flavour, name, entrance):
-    """The `f` is missing: all orders share one lock, and everything seems to work."""
+    """Without the `f` prefix, all orders share one lock, and everything seems to work."""
     locks = flavour("memory://")
 
     with pytest.warns(RuntimeWarning, match=r"not filled in here.*write f\"") as warned:

@@ -31,7 +31,7 @@ BAD_TTLS = [
 @pytest.mark.parametrize("where", ["client", "lock"])
 @pytest.mark.parametrize(("ttl", "kind"), BAD_TTLS)
 def test_a_bad_ttl_is_refused_with_the_accepted_range(store, where, ttl, kind):
-    """Where it is given, before any request to the store."""
+    """The refusal comes where the ttl is given, before any request to the store."""
     told = refusal(
         lambda: Locks(store.url, ttl=ttl) if where == "client" else store.locks.lock("a", ttl=ttl),
         kind,
@@ -73,7 +73,7 @@ WAITS = {
 @pytest.mark.parametrize("where", WAITS)
 @pytest.mark.parametrize(("timeout", "kind"), BAD_TIMEOUTS)
 def test_a_bad_timeout_is_refused_saying_what_none_and_zero_mean(store, where, timeout, kind):
-    """-1 means "for ever" in other libraries, and inf might: here it is None, and 0 tries once."""
+    """In other libraries -1 means "for ever", and inf might; here None does, and 0 tries once."""
     told = refusal(lambda: WAITS[where](store.locks, timeout), kind)
 
     assert told.startswith("timeout")
@@ -115,7 +115,10 @@ def test_a_bad_option_is_refused_by_its_name(store, option, value, kind):
 
 @pytest.mark.parametrize("cancel", [True, 5, "stop", threading.Event])
 def test_what_is_no_event_does_not_cancel_a_wait(store, cancel):
-    """Refused before any wait, even if the lock is free; the class Event is not an event."""
+    """A wrong `cancel` is refused before any wait, even if the lock is free.
+
+    The class Event itself is not an event.
+    """
     told = refusal(lambda: store.locks.lock("free").acquire(cancel=cancel), TypeError)
 
     assert told.startswith("cancel is an event")
@@ -175,14 +178,14 @@ WAYS = {
     ],
 )
 def test_a_bad_option_of_a_client_is_refused_by_its_name(store, way, option, value, sentence):
-    """When the client is created, and not at the first event or claim."""
+    """The refusal comes when the client is created, and not at the first event or claim."""
     assert refusal(lambda: WAYS[way](store.url, **{option: value}), TypeError) == sentence
     assert store.is_unchanged()
 
 
 @pytest.mark.parametrize("ttl", ["30", ["30"]])
 def test_an_option_of_a_wrong_type_is_refused_once(store, ttl):
-    """Without a second traceback, whether or not the value can be kept for the next lock."""
+    """The error has no second traceback, whether or not the value can be cached for later locks."""
     with pytest.raises(TypeError, match="ttl is a number of seconds") as refused:
         store.locks.lock("a", ttl=ttl)
 
@@ -206,7 +209,7 @@ def test_an_option_is_refused_that_equals_a_good_one_and_is_of_another_type(
 
 
 def test_a_hook_is_not_kept_longer_than_its_lock(store):
-    """Even though a lock's options are cached for the next lock."""
+    """A lock's options are cached for the next lock, but the cache must not keep a hook alive."""
 
     class Hook:
         def __call__(self, lease: object) -> None:

@@ -33,7 +33,7 @@ def test_a_lock_object_is_not_released_more_often_than_acquired(store):
 
 
 def test_another_client_cannot_release(store):
-    """It does not hold the lock, whatever it believes."""
+    """Another client does not hold the lock, whatever it believes."""
     told = refusal(store.locks.lock("held").release, NotOwner)
 
     assert "'held' is not held through this object by the thread that releases it" in told
@@ -57,7 +57,7 @@ def test_another_thread_cannot_release_through_the_lock(store):
 
 
 def test_a_lease_that_was_released_can_neither_be_checked_nor_renewed(store):
-    """Nor re-entered."""
+    """A released lease cannot be re-entered either."""
     lease = store.locks.lock("door").acquire()
     lease.release()
 

@@ -34,7 +34,7 @@ URLS_WITH_A_SECRET = [
 @pytest.mark.parametrize("url", URLS_WITH_A_SECRET)
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_no_refusal_shows_a_password(flavour, url, caplog):
-    """Neither in the error, nor in its cause, nor in the log."""
+    """No password appears in the error, in its cause, or in the log."""
     caplog.set_level(logging.DEBUG)
 
     with pytest.raises(ConfigurationError) as refused:
@@ -74,7 +74,7 @@ def test_a_password_that_was_not_encoded_is_not_taken_for_a_host_and_shown(schem
 
 @pytest.mark.parametrize("url", ["sqlite:///srv/a#b.db", "memory://a#b", "unix:///run/a#b.sock"])
 def test_nothing_of_a_url_is_left_out_in_silence(url):
-    """Otherwise two programs that name two files would share one."""
+    """If the part after the # were dropped, two programs that name two files would share one."""
     assert "a # is written %23" in refusal(lambda: Locks(url))
 
 
@@ -86,7 +86,7 @@ def test_an_at_sign_in_the_path_of_a_file_is_no_login(tmp_path):
 
 @pytest.mark.parametrize("url", [f"memory://user:{SECRET}@host"])
 def test_no_repr_shows_a_password(url, caplog):
-    """Neither of the client, nor of its locks, leases, findings or log records."""
+    """No password appears in the repr of a client, lock, lease or finding, or in a log record."""
     caplog.set_level(logging.DEBUG)
 
     with Locks(url) as locks:
@@ -101,7 +101,7 @@ def test_no_repr_shows_a_password(url, caplog):
 
 @pytest.mark.parametrize("url", ["redis://user:pw@host:6379/0", "redis://:pw@host:6379/0"])
 def test_what_is_no_secret_stays_readable(url):
-    """A masked URL still shows which store it was."""
+    """A masked URL still shows which store it named."""
     shown = urls.masked(url)
 
     assert shown.startswith("redis://")
@@ -110,7 +110,7 @@ def test_what_is_no_secret_stays_readable(url):
 
 
 def test_a_password_given_as_an_option_is_not_shown(caplog):
-    """The option's name is shown, since that is what was wrong."""
+    """The message shows the option's name, since the name is what was wrong."""
     told = refusal(lambda: Locks("memory://", password=SECRET))
 
     assert "unknown option password" in told

@@ -1,4 +1,4 @@
-"""The first mistakes of users of other libraries: each message says what is right here."""
+"""The first mistakes of users of other libraries: each message says what is right in Lockfast."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PICKLED = {
 @pytest.mark.parametrize("what", PICKLED)
 @pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_what_belongs_to_a_process_is_not_pickled_and_says_what_goes_instead(what, how):
-    """For example a lock sent to a process pool, where it would hold nothing."""
+    """A lock that is sent to a process pool, for example, would hold nothing there."""
     make, instead = PICKLED[what]
     with Locks("memory://") as locks:
         told = refusal(lambda: how(make(locks)), TypeError)
@@ -94,7 +94,7 @@ def test_who_releases_in_another_thread_is_told_who_can(what):
     ],
 )
 def test_an_unknown_scheme_is_told_what_was_meant(url, hint):
-    """And only the list of schemes: ten whole URLs would bury the one that helps."""
+    """The message adds only the list of schemes: ten whole URLs would bury the one that helps."""
     told = refusal(lambda: Locks(url))
 
     assert hint in told
@@ -137,7 +137,7 @@ def test_options_of_other_locks_are_told_what_they_are_called_here(store, option
 
 @pytest.mark.parametrize("where", ["client", "lock"])
 def test_a_ttl_that_looks_like_milliseconds_is_warned_of_once(caplog, where):
-    """It is accepted, but would block everyone else for hours after a holder's death."""
+    """Such a ttl is accepted, but would block everyone else for hours after a holder's death."""
     ttl = {"client": 45_000, "lock": 35_000}[where]  # unique: each value is warned about once
     for _ in range(2):
         if where == "client":

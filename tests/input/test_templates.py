@@ -23,7 +23,7 @@ def ship(order_id: int, *, carrier: str = "post") -> None:
     ids=["unknown", "one of two", "unnamed", "numbered", "attribute", "unbalanced"],
 )
 def test_a_template_that_the_call_cannot_fill_is_refused_at_once(store, template, sentence):
-    """Not later, when an order is shipped."""
+    """The refusal comes when the function is decorated, and not later, when an order is shipped."""
     told = refusal(lambda: store.locks.locked(template)(ship))
 
     assert sentence in told
@@ -32,7 +32,7 @@ def test_a_template_that_the_call_cannot_fill_is_refused_at_once(store, template
 
 @pytest.mark.parametrize("choice", ["wiat", "", None, True])
 def test_an_unknown_if_held_is_refused_listing_the_choices(store, choice):
-    """Wait, skip or raise."""
+    """The message lists the choices: wait, skip or raise."""
     told = refusal(lambda: store.locks.locked("door", if_held=choice))
 
     assert "wait, skip or raise is accepted" in told

@@ -16,7 +16,7 @@ from lockfast.testing import FaultyBackend
 @pytest.mark.parametrize("url", ["foo://host", "redi://host", "", "locks.db", "/srv/locks.db"])
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_an_unknown_scheme_is_refused_listing_the_known_ones(flavour, url):
-    """With an example of each, since the usual mistake is a path without a scheme."""
+    """The message has an example of each scheme: the usual mistake is a path without a scheme."""
     told = refusal(lambda: flavour(url))
 
     assert "unknown scheme" in told
@@ -33,12 +33,12 @@ def test_a_scheme_of_another_library_is_refused_with_ours(scheme):
 
 
 def test_a_url_that_is_no_string_is_refused():
-    """A Path is the usual mistake."""
+    """The usual mistake is to pass a Path."""
     assert "a URL is a str, not" in refusal(lambda: Locks(Path("/srv/locks.db")), TypeError)
 
 
 def test_a_host_in_an_sqlite_url_is_refused_with_the_right_spelling():
-    """Two slashes where three are meant."""
+    """The usual mistake is two slashes where three are meant."""
     told = refusal(lambda: Locks("sqlite://locks.db"))
 
     assert "sqlite:///absolute/path.db or sqlite:relative.db" in told
@@ -63,7 +63,7 @@ def test_an_unknown_option_of_a_store_is_refused_listing_the_known_ones(open_it,
 
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_without_a_url_the_environment_says_which_store(flavour, monkeypatch, caplog, tmp_path):
-    """As for the command, since a program and its operator must look at the same store."""
+    """The command reads the same variable: a program and its operator must use the same store."""
     caplog.set_level(logging.INFO, logger="lockfast")
     monkeypatch.setenv("LOCKFAST_URL", f"sqlite://{tmp_path}/chosen.db")
 
@@ -98,13 +98,13 @@ def test_a_wrong_url_in_the_environment_is_refused_naming_the_variable(monkeypat
 
 
 def holds_in_shop(url: str, locks: Locks) -> bool:
-    """Whether what the client holds is held in the namespace `shop` of that store."""
+    """Return whether a name that this client holds is held in the namespace `shop` of the store."""
     with locks, Locks(url, namespace="shop") as shop, locks.lock("nightly"):
         return shop.lock("nightly").locked()
 
 
 def test_without_a_namespace_the_environment_says_which(monkeypatch, caplog, tmp_path):
-    """As for the command: otherwise `lockfast run` and a program would not exclude each other."""
+    """`lockfast run` reads the same variable: otherwise it would not exclude a program."""
     caplog.set_level(logging.INFO, logger="lockfast")
     url = f"sqlite://{tmp_path}/locks.db"
     monkeypatch.setenv("LOCKFAST_NAMESPACE", "shop")
@@ -124,7 +124,7 @@ def test_a_wrong_namespace_in_the_environment_is_refused_naming_the_variable(mon
 
 
 def test_every_refusal_is_one_of_ours():
-    """Catching LockError is enough; so is ValueError, for code that does not import ours."""
+    """Callers may catch LockError, or ValueError if they do not import Lockfast's errors."""
     with pytest.raises(lockfast.LockError) as refused:
         Locks("foo://host")
 

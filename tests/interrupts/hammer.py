@@ -32,13 +32,13 @@ LOOK_AGAIN = 0.005
 """Interval between checks whether a claim waits, in seconds; each check is a request."""
 
 WARM_UP = 3
-"""Rounds before the places are counted: the first ones connect, load scripts and start threads."""
+"""Rounds before the count of places: the first rounds connect, load scripts and start threads."""
 
 
 def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: object) -> int:
-    """Interrupt the scene at this many places, spread evenly; return how many there were.
+    """Interrupt the scene at up to `at_most` places, spread evenly; return the number of places.
 
-    After each interrupt, nothing is held, nothing waits, and both clients still work.
+    Check after each interrupt that nothing is held, nothing waits, and both clients still work.
     """
     options = {"request_timeout": PATIENT, **options}
     with Locks(url, ttl=TTL, **options) as locks, Locks(url, ttl=TTL, **options) as rival:
@@ -47,7 +47,7 @@ def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: obj
             with _set(stage, scene, f"warm-up {number}"):
                 scene.act(stage)
         with _set(stage, scene, "counting"):
-            # A few more, because the course of a scene depends on timing.
+            # Count a few more, because the course of a scene depends on timing.
             count = places(lambda: scene.act(stage)) * 11 // 10
         spread = steps(count, at_most)
         for place in spread:
@@ -94,8 +94,8 @@ def _set(stage: Stage, scene: Scene, name: str) -> Iterator[None]:
     if scene.is_held or scene.is_woken:
         lease = stage.rival.lock(stage.door).acquire()
     if scene.has_lease:
-        # Not tested here: an interrupt between the return of `acquire` and the assignment of its
-        # result drops a lease, as it would an open file; only `with` can prevent that.
+        # Not tested: an interrupt between the return of `acquire` and the assignment of its result
+        # drops the lease, just as it would drop an open file; only `with` can prevent that.
         stage.lease = stage.locks.lock(stage.door).acquire()
     releaser = threading.Thread(target=_release_when_waited_for, args=(stage, lease))
     if lease is not None and scene.is_woken:
@@ -130,12 +130,12 @@ def _is_waited_for(stage: Stage) -> bool:
 
 
 def steps(count: int, at_most: int | None) -> range:
-    """Return at most this many numbers of places, spread evenly."""
+    """Return the numbers of at most `at_most` places, spread evenly."""
     return range(0, count, _step(count, at_most))
 
 
 def _step(count: int, at_most: int | None) -> int:
-    """Return the distance between places that yields at most this many."""
+    """Return the distance between places that yields at most `at_most` places."""
     return 1 if at_most is None else max(1, math.ceil(count / at_most))
 
 

@@ -1,4 +1,4 @@
-"""What is interrupted: every way to acquire a lock, release it, and close, each on its own."""
+"""The scenes to interrupt: every way to acquire a lock, to release it, and to close, one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockfast.model import Crowd
 from lockfast.urls import backend_class
 
 TTL = 30.0
-"""So long that what is free within seconds was released, and did not expire."""
+"""Longer than any scene: a name that is free within seconds was released, and did not expire."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Stage:
     """The door and the gate are the two shards of the whole."""
     lease: Lease | None = None
     lasting: Lock | None = None
-    """A lock that outlives the scene, as one at the top of a module does."""
+    """A lock that outlives the scene, as a lock at the top of a module does."""
     is_over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -75,7 +75,7 @@ def several_names(stage: Stage) -> None:
 
 
 def any_shard(stage: Stage) -> None:
-    """Wait in line at the first shard, which is held, until the client finds the other one free."""
+    """Wait in line at the first shard, which is held, until the second shard is found free."""
     sharded = stage.locks.sharded(stage.whole, shards=2)
     sharded._turns = itertools.count(0)
     with sharded as lease:
@@ -96,7 +96,7 @@ class Restless(Outlook):
 
 
 def another_line(stage: Stage) -> None:
-    """The same, but the claim moves to the second line, and only then finds that shard free."""
+    """Wait as `any_shard` does, but find the second shard free only after moving to its line."""
     any_shard(stage)
 
 
@@ -131,7 +131,7 @@ def woken(stage: Stage) -> None:
 
 
 def released_by_hand(stage: Stage) -> None:
-    """A release that has begun completes; after an earlier interrupt, the caller repeats it."""
+    """Release, and repeat the release after an interrupt, as a caller would."""
     lease, stage.lease = stage.lease, None
     try:
         lease.release()

@@ -1,7 +1,7 @@
 """A thread that was interrupted may acquire the same lock at once: nothing is in its way.
 
-The background cleans up whatever the interrupted acquire or release has left, sooner or later. Here
-it is late: it does nothing until the thread waits for it.
+The background cleans up whatever the interrupted acquire or release has left, sooner or later. In
+these tests the background is late: it does nothing until the thread waits for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLACES = 60
 
 
 class LateBackground:
-    """Keeps the background of a client from cleaning up until a claim waits, then lets it."""
+    """Keeps the background of a client from cleaning up until a claim waits."""
 
     def __init__(self, locks: Locks) -> None:
         self._client = locks._client
@@ -88,7 +88,7 @@ def the_later_name(stage: Stage) -> None:
 def test_who_asks_after_an_interrupt_is_not_told_of_a_deadlock(
     tmp_path: Path, store: str, act: Callable[[Stage], None], again: Callable[[Stage], None]
 ) -> None:
-    """What no caller ever received, or what was released, does not count as held by the waiter."""
+    """A lease that no caller received, or that was released, is not held by the waiter."""
     with opened(store, tmp_path) as stage:
         for place in places_of(act, stage):
             with LateBackground(stage.locks):
@@ -100,7 +100,7 @@ def test_who_asks_after_an_interrupt_is_not_told_of_a_deadlock(
 def test_who_asks_while_it_handles_an_interrupt_is_not_told_of_a_deadlock(
     tmp_path: Path, store: str
 ) -> None:
-    """The traceback keeps the frames of the interrupted acquire alive."""
+    """While an interrupt is handled, its traceback keeps the frames of the acquire alive."""
     with opened(store, tmp_path) as stage:
         for place in places_of(SCENES["block"].act, stage):
             with LateBackground(stage.locks):

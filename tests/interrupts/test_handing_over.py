@@ -1,7 +1,7 @@
-"""A detached lease is never renewed by a client that can no longer release it.
+"""A client that can no longer release a detached lease never renews it.
 
-An interrupt may lose the text by which the lease would be adopted. The ttl then ends it, as it ends
-a lease whose text nobody reads.
+An interrupt may lose the text by which the lease would be adopted. The ttl then ends the lease, as
+it ends a lease whose text nobody reads.
 """
 
 from __future__ import annotations

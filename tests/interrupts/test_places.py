@@ -16,7 +16,7 @@ from lockfast import Locks
 
 
 def called(*_: object, **__: object) -> None:
-    """Be a Python function; the others that are called here are written in C."""
+    """Do nothing: what matters is that this function is written in Python and not in C."""
 
 
 class Made:
@@ -39,7 +39,7 @@ def calls(done: list[str]) -> None:
 
 
 def struck() -> tuple[set[str], list[str]]:
-    """Return the kinds of places that were struck, and those after which the program continued."""
+    """Return the kinds of places that were struck, and the kinds at which the program went on."""
     kinds: set[str] = set()
     ignored: list[str] = []
     for place in itertools.count():
@@ -91,7 +91,7 @@ class Owned:
 def drops_a_socket(owned: list[weakref.ref[Owned]]) -> None:
     mine = Owned()
     owned.append(weakref.ref(mine))
-    called(socket.socket())  # the warning that it was not closed is raised nowhere in the program
+    called(socket.socket())  # the warning about the socket is raised nowhere in the program
     called(mine)
 
 
@@ -112,7 +112,7 @@ def test_how_a_dropped_socket_is_told_is_not_interrupted_and_keeps_nothing_alive
 
 
 def test_what_a_weak_collection_does_when_it_loses_something_is_not_interrupted():
-    """As in a finalizer, Python itself would swallow the exception."""
+    """Python itself would swallow the exception, as it does in a finalizer."""
     gone: list[str] = []
 
     def program() -> None:
@@ -131,7 +131,7 @@ def test_what_a_weak_collection_does_when_it_loses_something_is_not_interrupted(
 
 
 def test_an_interrupt_leaves_no_handler_of_messages_locked(caplog):
-    """The handlers of pytest live to the end: threads of later tests would block for ever."""
+    """The handlers of pytest outlive this test: a locked one would block later tests for ever."""
     locks = [one.lock for one in logging.getLogger().handlers if one.lock is not None]
     assert locks
     locks.append(logging._lock)
@@ -159,7 +159,7 @@ def test_no_client_looks_for_its_logger(url, tmp_path, monkeypatch):
 
 
 def test_no_interrupt_is_swallowed_where_it_is_asked_what_a_thread_holds():
-    """A swallowed one would cause a pytest warning, which is an error here."""
+    """A swallowed interrupt would cause a pytest warning, which is an error here."""
     with Locks("memory://what-a-thread-holds") as locks, locks.lock("door"):
         holds, me = locks._client.holds, threading.current_thread()
         for place in itertools.count():

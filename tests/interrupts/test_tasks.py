@@ -10,7 +10,7 @@ from lockfast.runtime import threads
 
 
 def test_a_thread_that_runs_never_looks_as_if_it_had_ended():
-    """Otherwise a second thread would be started, and both would use the same connection."""
+    """If the thread seemed to have ended, a second thread would use the same connection."""
     end = threading.Event()
     task = threads.spawn(lambda: end.wait(30) and None, name="looked-at")
 

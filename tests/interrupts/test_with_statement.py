@@ -13,7 +13,7 @@ from lockfast.runtime.interrupts import keep_for_block, leaves_block
 
 
 class Debt:
-    """Records when it is owed, when it is fulfilled, and when it is dropped."""
+    """Records when the debt is owed, when it is fulfilled, and when it is dropped."""
 
     _told: list[str] | None = None
 
@@ -25,7 +25,7 @@ class Debt:
         self._told.append("fulfilled")
 
     def __del__(self) -> None:
-        if self._told is not None:  # the interrupt may strike before it is owed
+        if self._told is not None:  # an interrupt may strike before the debt is owed
             self._told.append("dropped")
 
 

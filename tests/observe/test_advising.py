@@ -1,4 +1,4 @@
-"""The advisor says what a person would say given these figures, and nothing if there are few."""
+"""The advisor says what a person would say given these figures, and nothing if it has few."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_ttl_that_fits_is_said_to_fit(ttl) -> None:
 
 
 def test_a_long_ttl_of_a_renewed_lease_is_measured_by_what_renewals_need() -> None:
-    """Not by its holds: a renewed lease lasts as long as the work does."""
+    """A long ttl is not judged by the holds, as a renewed lease lasts as long as the work does."""
     hours = DurationSummary(count=500, mean=7200.0, median=7200.0, p99=9000.0, longest=9000.0)
     renewed = replace(
         RENEWED, ttl=120.0, holds=hours, renewals=90_000, usual_margin=80.0, least_margin=78.0
@@ -117,7 +117,7 @@ def test_a_line_that_is_long_for_its_holds_is_to_be_split() -> None:
 @pytest.mark.parametrize(
     "busiest",
     [
-        replace(HOT, mean_hold=0.3),  # explained by how long it is held
+        replace(HOT, mean_hold=0.3),  # the hold time explains the waits
         replace(HOT, stood_in_line=20),  # one crash, not many waiters
         replace(HOT, acquired=20, stood_in_line=20),
     ],

@@ -91,7 +91,7 @@ def test_a_hot_name() -> None:
     assert said.figures.busiest.acquired == 640
     assert 25 < said.figures.busiest.holds_ahead < 32
     assert "holds ahead of each" in said.message
-    assert AdviceKind.FINE in found  # the carts
+    assert AdviceKind.FINE in found  # the advice about the carts
 
 
 def test_a_renewed_lease_is_judged_by_its_renewals() -> None:

@@ -29,7 +29,7 @@ COLUMNS = 24
 
 @pytest.fixture(scope="module")
 def a_store_that_failed() -> Iterator[str]:
-    """The address of a program whose store failed once; the demo's store does not fail."""
+    """The address of a program whose store failed once, since the demo's store does not fail."""
     registry = CollectorRegistry()
     hook = observe.prometheus(registry=registry)
     hook(lockfast.StoreError("", None, "me", "renew", "unknown", store="sqlite"))
@@ -43,7 +43,7 @@ def a_store_that_failed() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory, a_store_that_failed) -> Iterator[tuple[PrometheusServer, Play]]:
-    """A Prometheus that scrapes the demo's four workers while they sell, and the demo's result."""
+    """A Prometheus that scrapes the demo's four workers while these sell, and the demo's result."""
     with ExitStack() as stage, pytest.MonkeyPatch.context() as patch:
 
         def played(_module, names, arguments, *, url):
@@ -124,7 +124,7 @@ def test_the_dashboard_is_of_the_shape_that_grafana_imports():
         "prometheus",
     )
     assert (pattern["name"], pattern["type"], pattern["allValue"]) == ("pattern", "query", ".*")
-    # Otherwise Grafana does not escape the * of a pattern in =~"$pattern".
+    # Without these two options, Grafana does not escape the * of a pattern in =~"$pattern".
     assert pattern["multi"]
     assert pattern["includeAll"]
 

@@ -1,4 +1,4 @@
-"""Sampling a store at intervals: what this can show about its leases, and what it cannot."""
+"""Sampling a store at intervals: what the samples can show about leases, and what they cannot."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_hold_that_goes_on_explains_long_waits() -> None:
 
 
 class HandedOn:
-    """Many clients whose releases admit the next: a grant has only a window until it is renewed."""
+    """Many clients, each admitted by a release: a grant has only a window until it is renewed."""
 
     def __init__(self, *, hold: float, ttl: float) -> None:
         self.hold, self.ttl = hold, ttl
@@ -213,7 +213,7 @@ def test_what_nobody_uses_has_no_figures() -> None:
 
 
 def test_a_wait_across_a_clock_that_was_set_back_counts_as_none() -> None:
-    """The store reports an age below zero; it must not lower the mean of the other waits."""
+    """An age below zero, as the store reports it, must not lower the mean of the other waits."""
     holder, early, late = (Owner(host="here", pid=pid, label="") for pid in (1, 2, 3))
     sampling = StoreSampling()
 

@@ -124,7 +124,7 @@ def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
 
 
 def test_what_was_dropped_leaves_no_span_open_and_no_count_wrong(scene, monkeypatch, caplog):
-    """The hook is busy with the first lease while more events arrive than its queue can take."""
+    """The hook is busy with the first lease while more events arrive than its queue can hold."""
     monkeypatch.setattr(dispatch, "HOOK_QUEUE_MAX", 3)
     is_busy, may_go_on = threading.Event(), threading.Event()
     record = scene.hook._state.figures.wait.record
@@ -151,7 +151,7 @@ def test_what_was_dropped_leaves_no_span_open_and_no_count_wrong(scene, monkeypa
 
 
 def test_how_things_stand_may_be_known_before_it_is_told(scene):
-    """A snapshot may come before the events it reflects: these must not be counted twice."""
+    """A snapshot may come before the events that it reflects, which must not be counted twice."""
     with Locks("memory://") as locks:
         client = locks._client
         one, other = (client.new_claim(locks.lock(f"order:{n}"), **ASKED) for n in (1, 2))

@@ -76,7 +76,7 @@ def test_who_waits_is_counted_and_for_how_long(registry):
 
 
 def test_losses_are_counted_by_reason_and_begin_at_nought(registry):
-    """Otherwise Prometheus sees no increase at the first loss."""
+    """If the counters did not begin at 0, Prometheus would see no increase at the first loss."""
     with Locks("memory://", on_event=observe.prometheus(registry=registry)) as locks:
         kept = locks.lock("order:1").acquire()
         eventually(lambda: of(registry, "lockfast_leases_lost_total", reason="broken") == 0)
@@ -158,7 +158,7 @@ def test_gauges_are_right_again_after_more_happened_than_could_wait(registry, bl
 
 
 def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(registry, blocked):
-    """Another client with the same hook keeps its own leases."""
+    """The gauges lose the closed client's leases, but not those of a client with the same hook."""
     with Locks("memory://", on_event=blocked) as other, other.lock("order:8"):
         locks = Locks("memory://", on_event=blocked, request_timeout=0.05)
         for number in range(3):
@@ -259,7 +259,7 @@ def _stood_for(hook: PrometheusMetrics, *, seconds: float) -> None:
 
 
 def test_the_shipped_alert_rules_fire_when_they_should(tmp_path):
-    """Each rule is checked by promtool, before and after the event it is about."""
+    """Each rule is checked by promtool, before and after the event that the rule is about."""
     for file in (SHIPPED / "alert_rules.yml", Path(__file__).parent / "alert_rules_test.yml"):
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "shipped.yml").write_text(observe.alert_rules(), encoding="utf-8")

@@ -57,5 +57,5 @@ def test_none_are_like_nothing() -> None:
 
 
 def test_a_negative_span_counts_as_zero() -> None:
-    """A clock that was set back measures one."""
+    """A clock that was set back measures a negative span."""
     assert counted([-3600.0, 6.0]).spread().mean == 3.0

@@ -54,7 +54,7 @@ def test_the_longest_mount_point_that_is_a_parent_decides(directory, kind):
 
 
 def test_the_clock_counts_the_time_in_which_the_machine_sleeps():
-    """CLOCK_BOOTTIME, without a Python function in between: it is read a dozen times per lock."""
+    """The clock is CLOCK_BOOTTIME, without a Python wrapper: it is read a dozen times per lock."""
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
 
     assert linux.now() - before < 60

@@ -50,7 +50,7 @@ def install(monkeypatch):
 
 
 def test_a_boot_is_known_by_its_session(install):
-    """Not by its time, which changes when the clock is set."""
+    """A boot is identified by its session, because its time changes when the clock is set."""
     install(Library({}, boot=b"0E6F0D5C-6C33-4A6B-9C3B-1B0F0C7A5B11"))
 
     assert macos.boot_id() == "0E6F0D5C-6C33-4A6B-9C3B-1B0F0C7A5B11"
@@ -110,6 +110,6 @@ def test_nothing_is_told_of_a_volume_that_cannot_be_asked(install):
 
 
 def test_the_clock_is_the_one_that_counts_sleep_there():
-    """Not `time.monotonic()`, which stops during sleep on macOS."""
+    """The clock must not be `time.monotonic()`, which stops during sleep on macOS."""
     assert macos.now.func is time.clock_gettime
     assert macos.now.args == (time.CLOCK_MONOTONIC_RAW,)

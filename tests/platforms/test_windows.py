@@ -80,7 +80,7 @@ def kernel(monkeypatch) -> Kernel:
 
 @pytest.fixture
 def windows(kernel, monkeypatch) -> types.ModuleType:
-    """The module, imported although it needs one that exists only on Windows."""
+    """The module under test, imported with a fake of a module that exists only on Windows."""
     msvcrt = types.ModuleType("msvcrt")
     msvcrt.get_osfhandle = lambda number: number + 1000
     monkeypatch.setitem(sys.modules, "msvcrt", msvcrt)
@@ -98,7 +98,7 @@ def test_a_lock_is_asked_for_the_handle_and_not_for_the_number(windows, kernel):
 
 
 def test_a_lock_of_ours_becomes_another_one(windows, kernel):
-    """Windows would keep both, and our own exclusive lock would block us."""
+    """Windows would keep both locks, and our own exclusive lock would block our shared one."""
     assert windows.try_lock_exclusive(7)
 
     windows.lock_shared(7)
@@ -174,7 +174,7 @@ def test_a_poll_sees_the_end_of_a_connection(windows, pair):
 
 
 def test_a_poll_refuses_what_is_closed(windows, pair):
-    """Like select.poll; the caller treats that as the end."""
+    """A closed socket is refused, as in select.poll; the caller treats the error as the end."""
     ours, _ = pair
     ours.close()
 
@@ -183,7 +183,7 @@ def test_a_poll_refuses_what_is_closed(windows, pair):
 
 
 def test_a_connection_that_failed_is_told_to_who_waits_to_write(windows, monkeypatch):
-    """Windows reports it in the third list only."""
+    """Windows reports a failed connection only in the third list of select."""
     poll = windows.Poll()
     poll.register(7, windows.WRITE)
 
@@ -249,7 +249,7 @@ def test_the_clock_is_the_same_for_every_python(windows):
 def test_the_state_of_a_user_is_kept_with_the_machine(
     windows, monkeypatch, tmp_path, local, directory
 ):
-    """Not in the part of the profile that roams with the user to other machines."""
+    """The state must not be in the part of the profile that roams with the user."""
     monkeypatch.setenv("LOCALAPPDATA", local)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 

@@ -1,7 +1,7 @@
 """A Celery shop: `celery -A shop_of_tasks worker` runs tasks; as a program, it sends them.
 
 Broker and results are files, so that no server is needed; the serializer is Celery's default. The
-broker is not a folder: Celery may read a half-written message from one, and exit.
+broker is a database file: from a folder, Celery may read a half-written message, and exit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE = 60.0
 
 app = Celery("shop", broker=f"sqla+sqlite:///{PLACE}/queue.db", backend=f"file://{PLACE}/results")
 app.conf.broker_transport_options = {"connect_args": {"timeout": PATIENCE}}
-Transport.polling_interval = 0.05  # given as an option, it would be passed on to SQLAlchemy
+Transport.polling_interval = 0.05  # as a transport option it would be passed on to SQLAlchemy
 locks = lockfast.Locks(f"sqlite://{PLACE}/locks.db", label="celery")
 
 

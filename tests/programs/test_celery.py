@@ -33,7 +33,7 @@ def shop(tmp_path) -> Iterator[dict[str, str]]:
 
 
 def test_an_error_of_a_task_arrives_as_what_it_is(shop, tmp_path):
-    """With its class and its message: JSON keeps no more, and Celery retries by the class."""
+    """An error keeps its class and message: JSON keeps no more, and Celery retries by the class."""
     done = subprocess.run(
         [sys.executable, str(SHOP)],
         env=shop,

@@ -1,4 +1,4 @@
-"""Programs whose threads are greenlets: gevent is supported, eventlet refused by name."""
+"""Programs whose threads are greenlets: gevent is supported, and eventlet is refused by name."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ LATE = """
     ],
 )
 def test_gevent_that_patches_after_the_import_is_refused_with_the_right_order(tmp_path, order):
-    """As gunicorn does with --preload: it imports the program, forks, and then patches.
+    """Under gunicorn with --preload, a program is imported before gunicorn forks and patches.
 
     A wait would block all greenlets, even those that renew and release, so leases would be lost.
     """

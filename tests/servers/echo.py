@@ -1,4 +1,4 @@
-"""A small server for the tests of the server machinery: it echoes each line.
+"""A small server that echoes each line, to test the machinery that starts servers.
 
 Each connection is served by its own process, as in PostgreSQL.
 """
@@ -26,7 +26,7 @@ with socketserver.ForkingTCPServer(("127.0.0.1", int(sys.argv[1])), Echo) as ser
 
 
 class EchoServer(Server):
-    """Serves once it echoes; its data directory records how often one was built."""
+    """Serves once it echoes; its data directory records how often the data was built."""
 
     kind = "echo"
     built = 0
@@ -43,7 +43,7 @@ class EchoServer(Server):
         return [sys.executable, "-c", SCRIPT, str(self.port)]
 
     def serves(self) -> bool:
-        """Whether it replies to a line."""
+        """Return whether the server replies to a line."""
         try:
             return asked(self.port, b"hello") == b"hello"
         except OSError:
@@ -51,7 +51,7 @@ class EchoServer(Server):
 
 
 def asked(port: int, line: bytes, *, within: float = 20.0) -> bytes:
-    """Return the reply to a line; b"" if the connection just ends."""
+    """Return the reply to a line, or b"" if the connection just ends."""
     with socket.create_connection(("127.0.0.1", port), timeout=within) as connection:
         connection.sendall(line + b"\n")
         return connection.makefile("rb").readline().rstrip(b"\n")

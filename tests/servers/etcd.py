@@ -24,7 +24,8 @@ def shared_tls_server() -> EtcdServer:
 def shared_guarded_server() -> EtcdServer:
     """Return a server with TLS and users, whose auth tokens expire after two idle seconds.
 
-    Users have passwords only: if it also required certificates, its JSON gateway would be closed.
+    Users have passwords only: if the server also required certificates, its JSON gateway would be
+    closed.
     """
     server = EtcdServer("--auth-token-ttl", "2", tls=certificates(), asks=False)
     return server.start().let_in("clerk", "sesame", prefix="", readers=("guest",))
@@ -37,5 +38,5 @@ def shared_cluster() -> EtcdCluster:
 
 
 def whole_cluster() -> EtcdCluster:
-    """Return that cluster healed, whatever a fault test has left of it."""
+    """Return the shared cluster healed, whatever a fault test has left of it."""
     return shared_cluster().heal()

@@ -13,7 +13,8 @@ BLOCK = 65536
 class Flooding:
     """Passes everything on until a request contains `which`; then it sends `flood` for ever.
 
-    The bytes of `flood` are whole messages that the client has to read and that answer nothing.
+    The bytes of `flood` are whole messages that the client has to read, but none of them is a
+    reply.
     """
 
     def __init__(self, port: int, *, scheme: str, which: bytes, flood: bytes) -> None:
@@ -78,7 +79,7 @@ class Flooding:
                 if not flood_has_begun.is_set():
                     server.sendall(data)
         except OSError:
-            pass  # one of the two is gone
+            pass  # one of the two connections is gone
         _end(server)
 
     def _pass_answers(

@@ -37,7 +37,7 @@ class PgBouncer(Server):
         self._size = size
 
     def url(self, database: str = "postgres") -> str:
-        """Return the URL of a database behind it."""
+        """Return the URL of a database behind the pooler."""
         return f"postgresql://postgres@{self.address}/{database}"
 
     def command(self) -> list[str]:
@@ -51,7 +51,7 @@ class PgBouncer(Server):
         return ["/usr/sbin/pgbouncer", str(path)]
 
     def serves(self) -> bool:
-        """Whether a client can connect to the server through it."""
+        """Return whether a client can connect to the server through the pooler."""
         try:
             psycopg.connect(self.url(), connect_timeout=5).close()
         except psycopg.OperationalError:

@@ -22,7 +22,7 @@ scrape_configs:
 
 
 class PrometheusServer(Server):
-    """One `prometheus`; its data is deleted with it."""
+    """One `prometheus` process; its data is deleted when it ends."""
 
     kind = "prometheus"
     packages: ClassVar[dict[str, str]] = {"prometheus": "prometheus"}
@@ -74,7 +74,7 @@ class PrometheusServer(Server):
         }
 
     def value(self, expression: str) -> float | None:
-        """Return the expression's value, or None if it does not have exactly one."""
+        """Return the value of the expression, or None if there is not exactly one value."""
         found = list(self.query(expression).values())
         return found[0] if len(found) == 1 else None
 

@@ -1,4 +1,4 @@
-"""A cluster whose nodes can be cut off from each other, while clients still reach them all."""
+"""A cluster whose nodes can be cut off from each other, while clients still reach all nodes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def bus_messages(stream: asyncio.StreamReader) -> AsyncGenerator[Message, 
 
 
 class DividedCluster(ClusterServers):
-    """Three masters, and a replica of one of them, which can replace it."""
+    """Three masters, and a replica that can replace one of the masters."""
 
     size = 4
 
     def __init__(self) -> None:
         super().__init__()
-        # A proxy in front of each node's bus; the node announces the proxy's port as that of its
-        # bus.
+        # A proxy in front of each node's bus; the node announces the proxy's port as its own bus
+        # port.
         self._buses: dict[RedisServer, Proxy] = {}
 
     def start(self) -> Self:
@@ -61,7 +61,7 @@ class DividedCluster(ClusterServers):
         return self
 
     def _meet(self, node: RedisServer) -> None:
-        """Make the node join the others."""
+        """Make the node join the other nodes."""
         known = next(one for one in self.servers if one is not node)
         self.ask(node, "CLUSTER", "MEET", "127.0.0.1", known.port, self._buses[known].port)
 
@@ -82,7 +82,7 @@ class DividedCluster(ClusterServers):
         return found
 
     def cut_off(self, master: RedisServer) -> RedisServer:
-        """Cut the master off from all other nodes; return its replica, once that is promoted."""
+        """Cut the master off from all other nodes; return its replica once it is the new master."""
         replica = self.replica_of(master)
         name = self.id_of(master).encode()
         for node, bus in self._buses.items():
@@ -100,7 +100,7 @@ class DividedCluster(ClusterServers):
             if time.monotonic() - asked_at > 3.0:
                 asked_at = time.monotonic()
                 # An election may fail silently. And a node that was reset may count the votes of an
-                # earlier election: its epoch is then behind, and the others do not follow it.
+                # earlier election: its epoch is then behind, and the other nodes do not follow it.
                 is_master = self.ask(replica, "ROLE")[0] == "master"
                 prod = ("BUMPEPOCH",) if is_master else ("FAILOVER", "TAKEOVER")
                 self.ask(replica, "CLUSTER", *prod)
@@ -111,13 +111,13 @@ class DividedCluster(ClusterServers):
         return replica
 
     def remove(self, master: RedisServer) -> RedisServer:
-        """Take the node out of the cluster, as operators do; it keeps running.
+        """Take the node out of the cluster, as operators do; the node keeps running.
 
         Return the node that serves its slots instead.
         """
         replica = self.replica_of(master)
         until(lambda: self._is_followed(master), what="the replica knows all")
-        # Without an election: see `cut_off`.
+        # Take over without an election: see `cut_off`.
         self.ask(replica, "CLUSTER", "FAILOVER", "TAKEOVER")
         until(lambda: self.ask(master, "ROLE")[0] == "slave", what="it follows the new master")
         name = self.id_of(master)
@@ -147,9 +147,9 @@ class DividedCluster(ClusterServers):
         super().heal()
 
     def move_something(self) -> bool:
-        """Move a slot that is in use to another node; return whether there was one."""
+        """Move a slot that is in use to another node; return whether there was such a slot."""
         masters = [one for one in self.servers if self._is_master_of_some(one)]
-        if len(masters) < 2:  # the others consider one failed at the moment
+        if len(masters) < 2:  # the cluster considers one master failed at the moment
             return False
         source, target = random.sample(masters, 2)
         key = self.ask(source, "RANDOMKEY")
@@ -160,7 +160,7 @@ class DividedCluster(ClusterServers):
         return True
 
     def _moved(self, slot: int, source: RedisServer, target: RedisServer) -> bool:
-        # Retried if a node refuses at the moment, otherwise the slot would stay open.
+        # Retry if a node refuses at the moment; otherwise the slot would stay open.
         with self.moving(slot, source, target):
             return True
 

@@ -1,9 +1,9 @@
-"""Servers that the tests of one folder share: started on first use, ended after its last test.
+"""Servers that the tests of one folder share: started on first use, ended after the last test.
 
 A group that elects its leader is busy while it runs, even without requests: three etcd members use
 three hundredths of a processor, a Redis cluster two, and five Redlock nodes one. Each worker has
-its own; if they ran until the end of the run, they would use a tenth of a machine with two
-processors.
+its own groups; if all of them ran until the end of the run, they would use a tenth of a machine
+with two processors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def shared_in_its_room(start: Callable[[], S]) -> Callable[[], S]:
 
 
 def leave_room(left: str, entered: str) -> None:
-    """End what was shared, if the next test is in another folder than the last."""
+    """End the shared servers, if the next test is in another folder than the last."""
     if room_of(left) != room_of(entered):
         for end in _SHARED:
             end()

@@ -1,4 +1,4 @@
-"""A server of no store: it sends what a test chose."""
+"""A server that belongs to no store: it sends what a test chose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def nothing(_: bytes) -> bytes:
 
 
 class Talker:
-    """Greets each connection and replies to all it receives, with bytes that a test chose."""
+    """Greets each connection and answers everything that it receives with chosen bytes."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ def shared_ensemble() -> Ensemble:
 
 @shared_in_its_room
 def shared_patient_ensemble() -> Ensemble:
-    """Return an ensemble that tolerates a stalled machine, for tests that are not about that.
+    """Return an ensemble that tolerates a stalled machine, for tests that are not about stalls.
 
     A member that has not heard from its leader for `syncLimit` ticks disconnects all its clients.
     """

@@ -1,4 +1,4 @@
-"""Parses ZooKeeper requests for the proxy: where each ends, and what it does."""
+"""Parses ZooKeeper requests for the proxy: where each request ends, and what it does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DELETE = 2
 SYNC = 9
 GET_CHILDREN = 12
 EPHEMERAL_SEQUENTIAL = b"\0\0\0\3"
-"""The flags at the end of a request that creates such a node."""
+"""The flags at the end of a request that creates an ephemeral sequential node."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Request(Message):
 
     @property
     def opcode(self) -> int:
-        """The operation it requests."""
+        """The opcode of the request."""
         [found] = struct.unpack_from(">i", self.data, 8)
         return found
 
     def creates_a_claim(self) -> bool:
-        """Whether it creates an ephemeral sequential node."""
+        """Whether the request creates an ephemeral sequential node."""
         return self.opcode in CREATES and self.data.endswith(EPHEMERAL_SEQUENTIAL)
 
     def deletes_a_claim_of(self, name: str) -> bool:
-        """Whether it deletes a node below the name's own."""
+        """Return whether the request deletes a node below the node of this name."""
         return self.opcode == DELETE and f"{name}/".encode() in self.data
 
 

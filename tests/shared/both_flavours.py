@@ -1,7 +1,7 @@
 """Both flavours through the same blocking calls, so that a test is written once.
 
 A client of the asyncio flavour lives on its own loop, see `own_loop.py`. The many processes that
-tests start for the sync flavour do not import it.
+tests start for the sync flavour do not import that module.
 """
 
 from __future__ import annotations
@@ -77,13 +77,14 @@ class Flavour:
         return one
 
     def close_after_clients(self, one: Any) -> None:
-        """Close this when the test ends, by a blocking call, after the clients that use it."""
+        """When the test ends, close the object by a blocking call after the clients that use it."""
         self._opened.insert(0, one)
 
     def give_up_after(self, seconds: float) -> None:
         """Set the request timeout of the clients opened so far.
 
-        Not from the start: on a busy machine connecting takes longer, and is not under test.
+        Do not set it from the start: on a busy machine connecting takes longer, and is not under
+        test.
         """
         for locks in self._opened:
             client = getattr(locks, "_inner", locks)._client
@@ -101,7 +102,7 @@ class Flavour:
         return self._threads.submit(function, *arguments, **options)
 
     def after_fork_in_child(self) -> None:
-        """Start a new loop: the parent's thread does not exist here."""
+        """Start a new loop, because the thread of the parent's loop does not exist in the child."""
         if self._loop is not None:
             self._loop.__init__()  # type: ignore[misc]
 
@@ -115,7 +116,7 @@ class Flavour:
 
 @contextmanager
 def each_flavour() -> Iterator[list[Flavour]]:
-    """Yield both, for a test that runs them in parallel."""
+    """Yield both flavours, for a test that runs them in parallel."""
     flavours = [Flavour(one) for one in FLAVOURS]
     yield flavours
     for one in flavours:

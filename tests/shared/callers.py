@@ -51,7 +51,7 @@ def database_of(kind: str) -> str:
 
 
 class Caller:
-    """One connection of the application, of the given kind."""
+    """A connection of the application, through the library that `kind` names."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
@@ -126,7 +126,7 @@ async def _asyncmy(place: dict[str, Any]) -> Any:
 
 
 def _place(servers: ModuleType) -> dict[str, Any]:
-    """Return the address of a MariaDB or MySQL; `mysql/…` above is the library's word for both."""
+    """Return the address of a MariaDB or MySQL server; the kinds use `mysql/…` for both."""
     server = servers.shared_server()
     server.run(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     return {"host": "127.0.0.1", "port": server.port, "user": "root", "database": DATABASE}

@@ -12,7 +12,7 @@ from lockfast_challenge.processes import eventually
 
 
 class ClientFaults:
-    """What they do to every store whose server's clock ends leases; `door` is in that store."""
+    """Client faults, for every store whose server's clock ends leases; `door` is in that store."""
 
     slack = 1.5
     """How late an event may be noticed on a busy machine, in seconds; less than one poll interval.
@@ -25,7 +25,7 @@ class ClientFaults:
         waiter = door.wait_behind()
         door.until([token], 1)
         renewals = holder.ask("renewals")
-        # without the kill it would hold for ever
+        # without the kill, the holder would hold for ever
         eventually(lambda: holder.ask("renewals") > renewals)
 
         holder.kill()
@@ -38,7 +38,7 @@ class ClientFaults:
     def test_a_frozen_holder_is_told_before_its_next_call_returns(
         self, flavour, door, puppet, guarded
     ):
-        """Laws 7 and 9: the next one runs after the ttl, and the late write is rejected."""
+        """Laws 7 and 9: the next in line runs after the ttl, and the late write is rejected."""
         holder = puppet(flavour.name, door.url, ttl=0.5)
         token = holder.ask("acquire", door.name)
         guarded.write(door.name, token)
@@ -58,7 +58,7 @@ class ClientFaults:
         assert door.line() == ([successor.token], 0)
 
     def test_ten_waiters_killed_together_cost_one_window(self, flavour, door, puppet):
-        """Law 10: the line does not wait for each dead waiter; here all are of one client."""
+        """Law 10: the line does not wait for each dead waiter; here, all ten are of one client."""
         lease = door.elsewhere().acquire()
         crowd = puppet(flavour.name, door.url)
         crowd.ask("let_many_wait", door.name, 10)
@@ -74,7 +74,7 @@ class ClientFaults:
         assert flavour.clock.now() - released_at < ADMISSION_WINDOW_SECONDS + self.slack
 
     def test_a_forked_child_holds_nothing_and_its_parent_loses_nothing(self, flavour, door, puppet):
-        """The child uses its own connections, closes, dies: it takes no reply of the parent."""
+        """The child uses its own connections, closes and dies, but takes no reply of the parent."""
         parent = puppet(flavour.name, door.url, ttl=6)
         token = parent.ask("acquire", door.name)
         children = [parent.fork(), parent.fork()]

@@ -55,7 +55,7 @@ class Puppet:
         (self._locks.close if self._flavour.name == "sync" else self._locks.aclose)()
 
     def fork(self) -> None:
-        """Fork a child that goes on with what it has inherited."""
+        """Fork a child that goes on with everything that it has inherited."""
         if os.fork() == 0:
             self._flavour.after_fork_in_child()
             self.serve()

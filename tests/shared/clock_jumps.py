@@ -13,15 +13,15 @@ from lockfast_challenge.processes import eventually
 HOUR = 3600.0
 
 TTL = 6.0
-"""Longer than a busy machine stalls; renewed at a third of it."""
+"""Longer than a busy machine stalls; leases are renewed after a third of this time."""
 
 
 class ClockJumps:
-    """`server` is one whose clock can be set, at `url`; `server_time` returns its time."""
+    """`server`, at `url`, has a clock that can be set; `server_time` returns the server's time."""
 
     @pytest.fixture(autouse=True)
     def _in_step(self, server):
-        """Another test may have set the clock: the server may be shared."""
+        """Set the clock right, because another test may have set it: the server may be shared."""
         server.shift_clock(0.0)
 
     def test_the_shim_moves_the_clock(self, server, server_time):
@@ -35,7 +35,7 @@ class ClockJumps:
     def test_a_clock_put_forward_ends_leases_and_they_are_told(
         self, flavour, server, url, name, jump
     ):
-        """For the server the ttl is over: the next one gets the lock, with a larger token."""
+        """For the server the ttl is over: the next client gets the lock, with a larger token."""
         locks, guarded = flavour.locks(url, ttl=TTL), Guarded()
         lock = locks.lock(name)
         lease = lock.acquire()
@@ -52,7 +52,7 @@ class ClockJumps:
         successor.check()
 
     def test_tokens_grow_when_the_clock_is_put_right_again(self, flavour, server, url, name):
-        """A day ahead and back: no token of that day is issued twice."""
+        """The clock is a day ahead and then right again: no token of that day is issued twice."""
         lock = flavour.locks(url).lock(name)
         tokens = []
         for shift in (0.0, 24 * HOUR, 0.0, -HOUR, 0.0):
@@ -65,7 +65,7 @@ class ClockJumps:
         assert tokens == sorted(set(tokens))
 
     def test_a_clock_put_back_costs_a_holder_nothing(self, flavour, server, url, name, diary):
-        """The lease is renewed and released as before, and the next one is let in at once."""
+        """The lease is renewed and released as before, and the next client is let in at once."""
         locks = flavour.locks(url, ttl=TTL, on_event=diary)
         lock = locks.lock(name)
         lease = lock.acquire()
@@ -83,7 +83,7 @@ class ClockJumps:
 
 
 class SqlClockJumps(ClockJumps):
-    """For SQL stores, also what their pages say they do not guarantee."""
+    """Clock jumps for SQL stores; tests also what the stores' pages say they do not guarantee."""
 
     def test_a_clock_put_back_keeps_a_dead_holders_lock_until_somebody_breaks_it(
         self, flavour, server, url, name, puppet

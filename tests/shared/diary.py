@@ -22,12 +22,12 @@ class Diary:
         return [kind for _, kind, _ in self.entries if kind not in ("StoreError", "Reconnected")]
 
     def time_of(self, kind: str) -> float:
-        """Return when such an event was first recorded; hooks run after the lease has changed."""
+        """Return the time of the first event of this kind; hooks run after the lease changes."""
         eventually(lambda: kind in self.kinds(), what=kind)
         return next(at for at, one, _ in self.entries if one == kind)
 
     def count(self, kind: str) -> int:
-        """Return the number of such events."""
+        """Return the number of events of this kind."""
         return self.kinds().count(kind)
 
     def until_renewed(self, times: int = 1) -> None:

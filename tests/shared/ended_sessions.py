@@ -1,4 +1,4 @@
-"""The server ends our sessions, as an operator or a failover does: of holders and waiters."""
+"""The server ends the sessions of holders and waiters, as an operator or a failover does."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast_challenge.processes import eventually
 
 TTL = 60.0
-"""Longer than any test: what is gone did not expire."""
+"""Longer than any test, so that a hold that is gone did not expire."""
 
 
 class EndedSessions:
-    """What it does to a SQL store; `end_sessions` ends all sessions of its clients at once."""
+    """Ended sessions, for a SQL store; `end_sessions` ends all sessions of the clients at once."""
 
     def until_listening(self, server) -> None:
         """Wait until a client is listening for wakeups, if the store has them."""
@@ -30,7 +30,7 @@ class EndedSessions:
         assert diary.count("Lost") == 0
 
     def test_a_waiter_keeps_its_place_and_is_woken_again(self, server, end_sessions, door):
-        """All sessions end, the listener's too, and the release comes at the same moment."""
+        """All sessions end, also the listener's, and the release comes at the same moment."""
         lease = door.elsewhere().acquire()
         waiter = door.wait_behind()
         door.until([lease.token], 1)
@@ -40,12 +40,12 @@ class EndedSessions:
         try:
             lease.release()
         except OutcomeUnknown:
-            lease.release()  # the first went to a session that was just ending
+            lease.release()  # the first request went to a session that was just ending
 
         assert waiter.result(20).token > lease.token
 
     def test_a_release_that_is_ended_can_be_repeated(self, flavour, door, stranger):
-        """It waited for a row that someone has locked; its outcome is unknown."""
+        """The session ends while the release waits for a locked row, so the outcome is unknown."""
         lock = door.elsewhere(ttl=TTL)
         lease = lock.acquire()
         stranger.lock(door.name)
@@ -62,7 +62,7 @@ class EndedSessions:
         door.until([], 0)
 
     def test_an_acquire_that_is_ended_is_repeated(self, flavour, door, stranger):
-        """The repeat is of the same claim: one hold, one token."""
+        """The repeated request has the same claim, so there is one hold with one token."""
         door.elsewhere().acquire().release()
         lock = door.elsewhere(ttl=TTL)
         stranger.lock(door.name)

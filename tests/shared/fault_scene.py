@@ -24,7 +24,7 @@ class Reachable(Protocol):
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The URL of the store."""
 
 
 def new_name() -> str:
@@ -33,7 +33,7 @@ def new_name() -> str:
 
 
 class Scene:
-    """One flavour's holder and waiter, where a fault hits both flavours at once."""
+    """The holder and the waiter of one flavour; a fault hits both flavours' scenes at once."""
 
     def __init__(self, flavour: Flavour) -> None:
         self.flavour = flavour
@@ -51,9 +51,10 @@ class Scene:
         self.lease = self.lock.acquire()
 
     def wait_behind(self, url: str, **options: Any) -> None:
-        """Make another client wait for it; return once it is in line and has learned so.
+        """Make another client wait for the lock; return once the client knows that it is in line.
 
-        Its node exists before the client has the reply and watches the claim in front of it.
+        The claim's node exists before the client has the reply and watches the claim in front of
+        it.
         """
         self.start_waiting(url, **options)
         watcher = self.flavour.locks(url)
@@ -67,7 +68,7 @@ class Scene:
     def begin(self, url: str, *, ttl: float, behind: str, renewals: int = 0) -> None:
         """Hold, make another client wait at `behind`, and wait for this many renewals.
 
-        If the machine stalls, a short lease may end before that. Then start over.
+        If the machine stalls, a short lease may end before the renewals. If so, start over.
         """
         for _ in range(BEGINNINGS):
             self.diary, self.name = Diary(), new_name()
@@ -89,7 +90,7 @@ class Scene:
         pytest.fail(f"its lease ended {BEGINNINGS} times before anything struck")
 
     def start_waiting(self, url: str, **options: Any) -> None:
-        """Make another client acquire it."""
+        """Make another client acquire the lock."""
         self.waiting_client = self.open(url, **options)
         lock = self.waiting_client.lock(self.name)
         self.waiter = self.flavour.start(self._timed_acquire, lock)
@@ -98,11 +99,11 @@ class Scene:
         return lock.acquire(timeout=PATIENT), self.flavour.clock.now()
 
     def waiting(self) -> int:
-        """Return how many are in line, as the holder's client sees it."""
+        """Return how many claims are in line, as the holder's client sees it."""
         return len(self.locks.inspect(self.name).line)
 
     def renews(self) -> bool:
-        """Whether the store confirms the lease now."""
+        """Return whether the store confirms the lease now."""
         try:
             self.lease.renew()
         except (BackendUnavailable, OutcomeUnknown):
@@ -110,7 +111,7 @@ class Scene:
         return True
 
     def is_passed_on(self) -> bool:
-        """Whether the lease was never lost, and the waiter gets it once released."""
+        """Release the lease to the waiter; return whether the lease was never lost before."""
         self.lease.check()
         assert not self.waiter.done(), f"it did not wait: {self.waiter.result()}"
         self.lease.release()
@@ -143,7 +144,7 @@ class WatchedName:
         return seen[0]
 
     def until(self, tokens: list[int | None], waiting: int) -> None:
-        """Wait until these tokens hold it and this many wait."""
+        """Wait until these tokens hold the name, and this many claims wait."""
         eventually(
             lambda: self.line() == (tokens, waiting), what=f"held by {tokens}, {waiting} wait"
         )
@@ -154,6 +155,6 @@ class WatchedName:
 
 
 def seen_of(watcher: Any, name: str) -> tuple[list[int | None], int]:
-    """Return what a client sees of a name: the holders' tokens, and the number of waiters."""
+    """Return how a client sees a name: the holders' tokens, and the number of waiters."""
     found = watcher.inspect(name)
     return [one.token for one in found.holders], len(found.line)

@@ -3,7 +3,7 @@
     forked_wait.py URL NAMESPACE MARK goes-on|leaves
 
 The child goes on with what its parent was doing, or exits where it is. The process that gets the
-lock creates the file MARK, which must not exist, and prints which one it is.
+lock creates the file MARK, which must not exist, and prints whether it is the parent or the child.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(url: str, namespace: str, mark: str, what: str) -> None:
         eventually(is_at_rest)
         os.kill(parent, signal.SIGUSR1)
         assert forked.wait(60)
-        assert line()[0].age >= first.age  # and no other claim in its place
+        assert line()[0].age >= first.age  # no other claim has taken the place
         eventually(lambda: len(line()) == (2 if what == "goes-on" else 1))
         lease.release()
 
@@ -62,7 +62,7 @@ def main(url: str, namespace: str, mark: str, what: str) -> None:
 
 
 def is_at_rest() -> bool:
-    """Whether the main thread waits: a fork while it starts a thread would hang for ever."""
+    """Return whether the main thread waits: a fork while it starts a thread would hang for ever."""
     seen = set()
     for _ in range(10):
         time.sleep(0.02)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def full_table() -> Iterator[None]:
-    """Prevent this process from opening any file or socket."""
+    """Prevent this process from opening any more files or sockets."""
     before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
     try:

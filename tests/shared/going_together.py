@@ -24,7 +24,7 @@ PATIENCE = 20.0
 """Timeout that only a hang exceeds, in seconds."""
 
 STANDS = "wait_event_type = 'Lock' AND strpos(query, '{}') > 0"
-"""Selects the sessions that wait for a lock in such a statement."""
+"""Selects the sessions that wait for a lock in a statement with this text."""
 
 
 def claim(name: str, claim_id: str | None = None, **more: Any) -> Claim:
@@ -62,7 +62,7 @@ class Subject:
         return self.flavour.start(self.call, verb, what, within)
 
     def know(self, *names: str) -> None:
-        """Make the names known and idle, as they usually are."""
+        """Make the store record the names and leave them idle, which is their usual state."""
         for name in names:
             one = claim(name)
             request = self.inner._statements.take_new(one)
@@ -77,7 +77,7 @@ class Subject:
 
     @property
     def together(self) -> int:
-        """How many statements contained several operations."""
+        """The number of statements that contained several operations."""
         return self.asked.count(self._batch)
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ def standing(server, text: str) -> int:
 
 
 def busy(subject: Subject, server) -> list[Future[Any]]:
-    """Fill the pipeline: as many batches in flight as are allowed."""
+    """Fill the pipeline: start as many batches as may be in flight."""
     first = [
         subject.start("take", claim(f"first {i}")) for i in range(async_together.BATCHES_IN_FLIGHT)
     ]

@@ -2,7 +2,7 @@
 
     hold_and_wait.py URL NAMESPACE HELD WANTED
 
-It prints "holds", waits for a line on stdin, and acquires the other.
+The process prints "holds", waits for a line on stdin, and acquires WANTED.
 """
 
 from __future__ import annotations

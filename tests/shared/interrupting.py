@@ -29,12 +29,15 @@ NOT_ON_TRIAL = (
     "Logger.isEnabledFor",
     "Manager.getLogger",
 )
-"""Ends of qualified names. The garbage collector calls Hypothesis's callback at any point; the
-entry after it reports the exceptions of those before. The last three belong to `logging`."""
+"""Ends of the qualified names of functions that must not be interrupted.
+
+The garbage collector may call Hypothesis's callback at any point; `FramelessHook` reports the
+exceptions of the entries before it. The last three belong to `logging`.
+"""
 
 
 def is_on_trial(frame: FrameType | None) -> bool:
-    """Whether an exception raised in this frame would reach the caller of the action."""
+    """Return whether an exception raised in this frame would reach the caller of the action."""
     while frame is not None:
         if _is_left_out(frame):
             return False
@@ -57,7 +60,7 @@ class Places:
         self._left_out = 0
 
     def is_one(self, frame: FrameType, event: str) -> bool:
-        """Whether an interrupt may strike here; must be called for each event, in order."""
+        """Return whether an interrupt may strike now; must be called for each event, in order."""
         if event == "call":
             self._left_out += _is_left_out(frame)
             return not self._left_out
@@ -87,7 +90,7 @@ def places(action: Callable[[], object]) -> int:
 def interrupt(
     action: Callable[[], object], *, at: int, handle: Callable[[], object] | None = None
 ) -> str | None:
-    """Run the action and interrupt it once; return where, or None if it ended before.
+    """Run the action and interrupt it once; return where, or None if the action ended first.
 
     `handle` is called for the interrupt while its frames still exist.
     """
@@ -100,7 +103,7 @@ def interrupt(
             return
         left -= 1
         if left < 0 and where is None:
-            # The result of the call is lost, and we must not keep it alive.
+            # Record where, but do not keep the result of the call alive, which is lost anyway.
             name = getattr(argument, "__name__", "") if event == "c_return" else ""
             code = frame.f_code
             where = f"{event} {name} {code.co_filename}:{frame.f_lineno} {code.co_qualname}"
@@ -111,14 +114,14 @@ def interrupt(
     except Interrupt as error:
         if handle is not None:
             handle()
-        # Its frames would keep their objects alive.
+        # The interrupt's frames would keep their objects alive.
         error.__traceback__ = None
     return where
 
 
 def _profiled(action: Callable[[], object], look: Callable[..., None]) -> None:
     # The caller's own frame is excluded: an interrupt between the return of `acquire` and the
-    # assignment of its result drops a lease, as it would a file.
+    # assignment of its result drops the lease, just as it would drop a file.
     with FramelessHook():
         sys.setprofile(look)
         try:
@@ -130,9 +133,9 @@ def _profiled(action: Callable[[], object], look: Callable[..., None]) -> None:
 class FramelessHook:
     """Reports what a finalizer raises as usual, but without the frames it was raised in.
 
-    A socket that one interrupt left in a cycle may be collected, with a warning, on the way to the
-    next. pytest keeps the warning until the test has ended, and with it all frames of that moment:
-    the objects they own would look like leaks.
+    A socket that one interrupt left in a cycle may be collected just before the next interrupt,
+    with a warning. pytest keeps the warning until the test has ended, and with the warning all
+    frames of that moment: the objects that they own would look like leaks.
     """
 
     def __enter__(self) -> None:

@@ -1,7 +1,7 @@
 """How much of a long test a run includes: a part in `make test`, all of it in `make soak`.
 
-A test may only be shortened here if the short form fails for the same defects: the long form finds
-rarer ones.
+A test may only be shortened by this module if the short form fails for the same defects, of which
+the long form finds the rarer occurrences.
 """
 
 from __future__ import annotations

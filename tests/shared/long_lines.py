@@ -52,7 +52,7 @@ class LongLine:
         return answer
 
     def hand_over(self) -> None:
-        """Release the hold, and let the next in line have it."""
+        """Release the hold, and let the next claim in line have the name."""
         deadline = self._clock.now() + PATIENCE
         assert self._backend.release(self._held, deadline=deadline, tombstone=False)
         self._turn += 1
@@ -70,7 +70,7 @@ def cost_of_a_hand_over(store: Counted, waiters: int) -> float:
 
 
 class LongLines:
-    """Ten thousand may wait: only the part of the line that can matter is read."""
+    """Ten thousand claims may wait: only the part of the line that can matter is read."""
 
     def test_a_hand_over_costs_the_same_however_many_wait(self, store):
         few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))

@@ -1,4 +1,4 @@
-"""Statements that the server executed but whose replies were lost; or that arrived too late."""
+"""Statements whose replies were lost after the server executed them, or that arrived too late."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.proxy import Message
 
 TTL = 60.0
-"""Longer than any test: what is gone did not expire."""
+"""Longer than any test, so that a hold that is gone did not expire."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Said:
 
 
 class LostReplies:
-    """What they do to a SQL store; `proxied` is the URL through `proxy`, `door` bypasses it.
+    """Lost replies, for a SQL store; `proxied` is the URL through `proxy`, which `door` bypasses.
 
     `buried` returns whether the door has a tombstone and nothing else.
     """
@@ -68,7 +68,7 @@ class LostReplies:
         return ask
 
     def test_a_reply_lost_on_acquire_costs_a_moment(self, locks, proxy, door, said, asked):
-        """The repeat is answered with the same grant: one hold, one token."""
+        """The repeated request is answered with the same grant: one hold, one token."""
         lost = proxy.lose_reply_to(said.take_new)
 
         lease = asked(lost).result(60)
@@ -83,7 +83,7 @@ class LostReplies:
     def test_a_connection_cut_before_the_answer_costs_a_moment(
         self, proxy, door, taking, after, asked
     ):
-        """It was executed, and the reply was incomplete: half a token is none."""
+        """The request was executed, but its reply was incomplete: half a token is no token."""
         cut = proxy.cut_reply_to(taking, after=after)
 
         lease = asked(cut).result(60)
@@ -92,7 +92,7 @@ class LostReplies:
         assert door.line() == ([lease.token], 0)
 
     def test_when_no_acquire_is_answered_nothing_is_left_behind(self, proxy, door, said, asked):
-        """The server granted it; the caller learns that it was not acquired, and it was undone."""
+        """The server granted the request; the caller gets an error, and the grant is withdrawn."""
         lost = proxy.lose_reply_to(said.takes, times=9)
 
         with pytest.raises(BackendUnavailable, match="withdrawn"):
@@ -103,7 +103,7 @@ class LostReplies:
     def test_a_reply_lost_on_release_is_said_and_can_be_repeated(
         self, flavour, locks, proxy, door, said
     ):
-        """Sent while trusted, so it is clean, whatever the repeat finds."""
+        """A release sent while the lease is trusted is clean, whatever its repeat finds."""
         lease = locks.lock(door.name).acquire()
         proxy.lose_reply_to(said.release)
 
@@ -116,7 +116,7 @@ class LostReplies:
         assert lease.lost.reason is None
 
     def test_a_lost_request_to_release_goes_on_in_the_background(self, locks, proxy, door, said):
-        """Nothing reached the server; the name is free long before the ttl, without the caller."""
+        """The release is lost on its way, but the background frees the name long before the ttl."""
         lease = locks.lock(door.name).acquire()
         proxy.hold_requests(said.release)
 
@@ -128,7 +128,7 @@ class LostReplies:
     def test_an_acquire_that_comes_after_its_withdrawal_is_refused(
         self, locks, proxy, door, taking, buried
     ):
-        """Law 6: the request was delayed on its way; nothing is left behind when it arrives."""
+        """Law 6: a request that was delayed on its way leaves nothing behind when it arrives."""
         held = proxy.hold_requests(taking)
         with pytest.raises((BackendUnavailable, OutcomeUnknown)):
             locks.lock(door.name).acquire(timeout=0.2)
@@ -148,7 +148,7 @@ class LostReplies:
     def test_renewals_that_are_never_answered_extend_nothing(
         self, flavour, proxy, proxied, door, diary
     ):
-        """The server may have renewed each time; the holder cannot know, and stops in time."""
+        """The server may have renewed each time; the holder cannot know that, and stops in time."""
         locks = flavour.locks(proxied, ttl=1.5, on_event=diary)
         lease = locks.lock(door.name).acquire()
         flavour.give_up_after(0.2)

@@ -6,8 +6,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-# As root; as an ordinary user, who is root in a new user namespace; and with sudo where user
-# namespaces are forbidden.
+# The commands for root, for an ordinary user, who is root in a new user namespace, and with sudo
+# for systems that forbid user namespaces.
 WAYS = (["unshare", "-m"], ["unshare", "-Urm"], ["sudo", "-n", "unshare", "-m"])
 
 MOUNT_AND_RUN = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'

@@ -13,7 +13,7 @@ ODD = (
 
 
 def are_distinct(locks: Any) -> bool:
-    """Whether one client can hold all of them at once, and finds each by its name."""
+    """Return whether one client can hold all the names at once, and finds each hold by its name."""
     leases = [locks.lock(name).acquire(timeout=20) for name in ODD]
     found = [one.name for one in locks.survey()]
     tokens = [locks.inspect(name).holders[0].token for name in ODD]

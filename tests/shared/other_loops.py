@@ -24,8 +24,8 @@ def _uvloop() -> None:
     """Make all loops uvloop's, except virtual-time loops, which are our own class."""
     import uvloop  # noqa: PLC0415 - not where only the core is tested
 
-    # Not through a policy, which Python 3.14 deprecates. The runner looks the function up in
-    # `asyncio.events`, we in `asyncio`.
+    # Do not use a policy, which Python 3.14 deprecates. The runner looks the function up in
+    # `asyncio.events`, and our code in `asyncio`.
     asyncio.new_event_loop = asyncio.events.new_event_loop = uvloop.new_event_loop
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 DISGUISE = Path(__file__).with_name("disguise")
 
-# At import, because it has to happen before Lockfast is imported. A process started by a disguised
-# one is disguised already, but may have been given another path.
+# At import, because the disguise has to be on before Lockfast is imported. A process started by a
+# disguised one is disguised already, but may have been given another path.
 if os.environ.get("LOCKFAST_TEST_PLATFORM"):
     if str(DISGUISE) not in os.environ.get("PYTHONPATH", ""):
         ways = [str(DISGUISE), os.environ.get("PYTHONPATH")]

@@ -1,6 +1,6 @@
 """An event loop in its own thread, whose objects are used through blocking calls.
 
-Each call is a task there, and the caller waits for it.
+Each call is a task on that loop, and the caller waits for the task.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Loop:
         self._thread.start()
 
     def begin(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
-        """Call something on the loop; the future has its result, awaited if it is awaitable."""
+        """Call a function on the loop; the future has its result, awaited if that is awaitable."""
 
         async def work() -> Any:
             result = function(*arguments, **options)
@@ -60,8 +60,8 @@ class Loop:
     async def _say_goodbye(self) -> None:
         """Wait for the TLS shutdowns that asyncio itself started, of connects cancelled at the end.
 
-        A shutdown takes a message from each side; asyncio does not wait for it, and gives no handle
-        on it.
+        A shutdown takes a message from each side; asyncio does not wait for the messages, and gives
+        no handle on the shutdown.
         """
         with suppress(TimeoutError):  # a stopped server does not reply
             async with asyncio.timeout(GOODBYE):

@@ -1,7 +1,7 @@
 """Separate processes that a test controls, and can kill, freeze and fork.
 
-A test has a Stage, which starts a script and returns the Puppet of its process. The script calls
-`serve` with an object whose methods are the commands.
+A test has a Stage, which starts a script in a process and returns a Puppet, which controls the
+process. The script calls `serve` with an object whose methods are the commands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLIENT = Path(__file__).with_name("client_puppet.py")
 
 
 class Puppet:
-    """A separate process; its script defines what it can do."""
+    """A separate process; its script defines the commands that it obeys."""
 
     def __init__(self, stage: Stage, connection: Connection, pid: int) -> None:
         self.pid = pid
@@ -50,12 +50,12 @@ class Puppet:
         return self._connection.poll(0)
 
     def fork(self, **options: Any) -> Puppet:
-        """Return its child, which has inherited everything."""
+        """Return the puppet's child, which has inherited everything."""
         self.ask("fork", **options)
         return self._stage.accept()
 
     def kill(self) -> None:
-        """Kill -9, and return when it is dead."""
+        """Kill the process with SIGKILL, and return when it is dead."""
         os.kill(self.pid, signal.SIGKILL)
         eventually(lambda: is_dead(self.pid))
 

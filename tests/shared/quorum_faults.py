@@ -14,10 +14,10 @@ SLACK = 5.0
 
 
 class QuorumFaults:
-    """What they do to holders and waiters; `members` is a group of three."""
+    """Faults of the `members`, a group of three, and their effect on holders and waiters."""
 
     long: ClassVar[float]
-    """A ttl of which a third is always left, which outlasts an election."""
+    """A ttl so long that the third of it that is always left outlasts an election."""
 
     short: ClassVar[float]
     """A ttl that ends while there is no quorum."""
@@ -26,8 +26,7 @@ class QuorumFaults:
     """Time in which a new leader is elected and followed, on a busy machine too."""
 
     free_after: ClassVar[float] = 1
-    """How many ttls after a session's last keep-alive its names are free, not counting an election.
-    """
+    """Ttls from a session's last keep-alive until its names are free, not counting an election."""
 
     def test_a_leader_that_is_killed_costs_no_lease(self, scenes, members):
         """The session outlives its leader: holder and waiter stay as they are."""
@@ -41,7 +40,7 @@ class QuorumFaults:
         assert all(one.is_passed_on() for one in scenes)
 
     def test_a_quorum_lost_and_back_costs_no_lease_with_a_long_ttl(self, scenes, members):
-        """At risk while there is no leader; then renewed, and the line is unchanged."""
+        """The lease is at risk without a leader, and then renewed; the line is unchanged."""
         for one in scenes:
             one.hold(members.url, ttl=self.long)
             one.wait_behind(members.url, ttl=self.long)
@@ -60,7 +59,7 @@ class QuorumFaults:
     def test_a_quorum_lost_longer_than_the_ttl_ends_the_lease_and_lets_nobody_in(
         self, scenes, members
     ):
-        """Lost by its own clock; afterwards the name is free within the session's time."""
+        """The holder loses the lease by its own clock; the name is free within the session time."""
         ttl = self.short
         others = []
         for one in scenes:
@@ -99,7 +98,8 @@ class QuorumFaults:
             for one in scenes:
                 one.lease.check()
         for one in scenes:
-            # Not by the watchdog, whose renewal may be due only after a third of a long ttl.
+            # Renew here, because the watchdog's renewal may be due only after a third of a long
+            # ttl.
             eventually(one.renews, what="it is renewed")
 
         assert all(one.is_passed_on() for one in scenes)

@@ -23,7 +23,7 @@ class Refusals:
     """Tries to acquire in several flavours at once, expects a refusal, and returns the error.
 
     `within` is the time for connecting and for the request; nothing may take longer. A server that
-    refuses with a reply needs enough time: a slow one would be reported as one that does not reply.
+    refuses with a reply needs enough time: otherwise the error would be that it does not reply.
     """
 
     def __init__(

@@ -11,13 +11,13 @@ SLACK = 1.5
 
 
 class ServerFaults:
-    """What they do to a SQL store, which keeps everything it has committed."""
+    """Server faults, for a SQL store, which keeps everything that it has committed."""
 
     @pytest.mark.parametrize("ending", ["kill", "shut_down"])
     def test_a_server_that_is_back_before_the_ttl_has_forgotten_nothing(
         self, scenes, server, url, ending
     ):
-        """What was committed is there: leases are renewed, and waiters keep their places."""
+        """Whatever was committed is there: leases are renewed, and waiters keep their places."""
         for scene in scenes:
             scene.hold(url, ttl=12)
             scene.wait_behind(url)
@@ -30,7 +30,7 @@ class ServerFaults:
             assert scene.is_passed_on()
 
     def test_a_short_freeze_of_the_server_costs_nothing(self, flavour, server, door, diary):
-        """Shorter than the ttl: the lease is renewed afterwards, and waiters keep their places."""
+        """After a freeze shorter than the ttl, the lease is renewed; waiters keep their places."""
         lock = door.elsewhere(ttl=6, on_event=diary)
         lease = lock.acquire()
         waiter = door.wait_behind()

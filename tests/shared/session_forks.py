@@ -31,7 +31,7 @@ class SessionForks:
     def test_the_parent_keeps_its_session_whatever_its_children_do(
         self, flavour, server, puppet, door
     ):
-        """They use their own sessions, close, die: the parent's session goes on."""
+        """The children use their own sessions, close and die, but the parent's session goes on."""
         parent = puppet(flavour.name, server.url, ttl=6)
         token = parent.ask("acquire", door.name)
         children = [parent.fork(), parent.fork()]
@@ -49,7 +49,7 @@ class SessionForks:
         assert door.line() == ([], 0)
 
     def test_a_child_cannot_enter_what_its_parent_holds(self, parent, door):
-        """It waits like any other client, and gets the lock when the parent has released it."""
+        """The child waits like any other client, and gets the lock after the parent's release."""
         token = parent.ask("acquire", door.name)
         child = parent.fork()
         child.ask("let_many_wait", door.name, 1)

@@ -3,7 +3,7 @@
     sharded_stock.py FILE PROCESSES TIMES SHARDS URL
 
 Each sale reads what its shard has sold and writes one more a moment later: a sale in between is
-lost. The exit code is 0 if that of every process was.
+lost. The exit code is 0 if every process ended with 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lockfast import Locks
 
 
 def sell(together: Barrier, path: str, times: int, shards: int, url: str) -> None:
-    """Sell one after another, once all processes are ready."""
+    """Sell one piece after another, once all processes are ready."""
     goods = os.open(path, os.O_RDWR)
     stock = Locks(url, request_timeout=30).sharded("stock", shards=shards, timeout=LONG)
     together.wait(LONG)

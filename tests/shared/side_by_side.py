@@ -33,12 +33,12 @@ MOST_WORKERS = 12
 """More would not be faster: the run then waits for the longest file."""
 
 SEATS_PER_RUN = 2
-"""How many fewer tests run at once for each further run."""
+"""How many fewer tests run at once in total, for each run after the first."""
 
 FEWEST_SEATS = 4
 
 MOST_RUNS = 32
-"""How many runs are counted at most."""
+"""Maximum number of runs that count."""
 
 SEAT_POLL_SECONDS = (0.02, 0.25)
 """First and longest pause between two checks for a free seat, in seconds: dozens of workers check.
@@ -56,7 +56,7 @@ ALONE = (
     "tests/challenge/test_running.py",
     "tests/challenge/test_broken_locks.py",
 )
-"""Files in which every test has its own store or names: their tests are handed out one by one."""
+"""Files in which every test has its own store or names: the tests are handed out one by one."""
 
 BY_CLASS = (
     "tests/backends/redlock/contract/test_two_hung.py",
@@ -66,11 +66,11 @@ BY_CLASS = (
 when all others are done."""
 
 EARLY = (
-    # Before other tests have failed in the same worker and left threads running, which disturb
-    # Hypothesis.
+    # Run these before other tests have failed in the same worker and left threads running, which
+    # disturb Hypothesis.
     "tests/core/",
     "tests/challenge/test_checker.py",
-    # Minutes of waiting, while others compute.
+    # These wait for minutes, while other tests compute.
     "tests/backends/redlock/contract/test_two_hung.py",
     "tests/backends/test_stock.py",
     "tests/fencing/test_stock.py",
@@ -89,7 +89,7 @@ EARLY = (
     "tests/backends/etcd/faults/",
     "tests/backends/zookeeper/faults/test_members.py",
     "tests/backends/memcached/test_contract.py",
-    # One file, which was the last to finish on Python 3.13.
+    # The next file was the last to finish on Python 3.13.
     "tests/backends/sqlite/test_interrupts.py",
     "tests/backends/sqlite/test_contract.py",
     "tests/backends/zookeeper/contract/",
@@ -118,7 +118,7 @@ EARLY = (
     "tests/tools/test_new_store.py",
     "tests/docs/",
 )
-"""The longest tests first; left to the end, they would run when all others are done."""
+"""The longest tests first; left to the end, they would run when all other tests are done."""
 
 
 def number_of_workers() -> int:
@@ -141,13 +141,13 @@ class LongestFirst(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _rank(self, scope: str) -> tuple[int, int]:
-        """Return a sort key, smallest for the longest; the rest go by their number of tests."""
+        """Return a sort key for the longest first: by place in EARLY, then by number of tests."""
         return place_of(scope), -len(self.workqueue[scope])
 
 
 @cache
 def place_of(scope: str) -> int:
-    """Return its position in EARLY; all others come after."""
+    """Return the position in EARLY of a file or a test; anything not in EARLY comes after."""
     places = (place for place, start in enumerate(EARLY) if scope.startswith(start))
     return next(places, len(EARLY))
 
@@ -157,10 +157,10 @@ SEATED = "LOCKFAST_TEST_HAS_A_SEAT"
 
 @contextmanager
 def a_seat() -> Iterator[None]:
-    """Run one test at a time in one of the machine's seats; wait until one is free.
+    """Run one test at a time in one of the machine's seats; wait until a seat is free.
 
     A seat is a lock on a file, which the kernel releases if a worker is killed. Tests that are run
-    by a test use its seat.
+    by a test use the outer test's seat.
     """
     if SEATED in os.environ:
         yield
@@ -187,7 +187,7 @@ def free_seat() -> IO[str]:
 
 
 def number_of_seats() -> int:
-    """Return how many tests may run at once on this machine now."""
+    """Return how many tests of all runs may run at once on this machine now."""
     others = max(0, _number_taken("run") - 1)
     alone = number_of_workers()
     return max(min(alone, FEWEST_SEATS), alone - SEATS_PER_RUN * others)
@@ -199,7 +199,7 @@ def take_part() -> IO[str] | None:
 
 
 def _taken(kind: str, number: int) -> IO[str] | None:
-    """Return a file that is exclusively ours until it is closed, or None if all are taken."""
+    """Return a file of this kind that is ours until it is closed, or None if all are taken."""
     for one in range(number):
         file = (_folder() / f"{kind}-{one}").open("w")
         if here.try_lock_exclusive(file):
@@ -209,7 +209,7 @@ def _taken(kind: str, number: int) -> IO[str] | None:
 
 
 def _number_taken(kind: str) -> int:
-    """Return how many are taken; a concurrent count may be included."""
+    """Return how many files of this kind are taken; a concurrent count may be included."""
     taken = 0
     for one in _folder().glob(f"{kind}-*"):
         with one.open("w") as file:

@@ -1,6 +1,7 @@
 """A SQL store that fails: its server, a proxy to it, a name, and a stranger who locks its row.
 
-A test folder defines its server in the fixture `module_server`, and takes the others from here.
+A test folder defines its server in the fixture `module_server`, and takes all other fixtures from
+this module.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Where:
 
 
 class Door(WatchedName):
-    """The name, and clients that want it."""
+    """The name under test, and clients that want to lock it."""
 
     def __init__(self, flavour: Flavour, url: str, name: str) -> None:
         super().__init__(flavour, Where(url), name)
@@ -36,7 +37,7 @@ class Door(WatchedName):
         return self._flavour.locks(self.url, **options)
 
     def wait_behind(self) -> Future[Any]:
-        """Make another client wait for it."""
+        """Make another client wait for the lock."""
         return self._flavour.start(self.elsewhere().acquire, timeout=30)
 
 
@@ -44,13 +45,13 @@ class Stranger(Protocol):
     """Another program's transaction, which begins with its first lock."""
 
     def lock(self, name: str) -> None:
-        """Lock the row of a name; waits if another transaction has locked it."""
+        """Lock the row of a name; wait if another transaction has locked the row."""
 
     def is_waited_for(self) -> bool:
-        """Whether another transaction waits for one of its locks."""
+        """Return whether another transaction waits for a lock of this transaction."""
 
     def end_waiters(self) -> None:
-        """Make the server end the sessions that wait for it."""
+        """Make the server end the sessions that wait for this transaction."""
 
     def let_go(self) -> None:
         """End the transaction."""

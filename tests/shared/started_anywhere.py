@@ -9,7 +9,7 @@ from contextlib import suppress
 INHERITED = [
     getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGQUIT") if hasattr(signal, name)
 ]
-"""Signals that we ignore if nohup, or a shell that starts a background job, started us."""
+"""Signals that a process ignores if nohup started it, or a shell that starts a background job."""
 
 
 def as_from_a_terminal() -> None:
@@ -17,7 +17,8 @@ def as_from_a_terminal() -> None:
 
     A process inherits the signals its parent ignores, and `lockfast run` rightly goes on ignoring
     them: its tests would wait for ever for a forwarded SIGINT. A handler is not inherited across
-    exec, so a handler that does nothing still ignores the signal here, and not there.
+    exec, so with a handler that does nothing, the signal is still ignored in this process, but not
+    in the programs.
     """
     for number in INHERITED:
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -32,8 +33,8 @@ def in_a_session_of_its_own() -> None:
     """Leave our terminal, if we are one of several workers.
 
     Signals from a terminal, such as a hangup, are for the process that started the workers to
-    handle. Sent to all at once, they would end programs under test.
+    handle. Sent to all processes at once, the signals would end programs under test.
     """
     if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "setsid"):
-        with suppress(PermissionError):  # a group leader already has its own
+        with suppress(PermissionError):  # setsid fails for a group leader
             os.setsid()

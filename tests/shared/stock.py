@@ -3,8 +3,8 @@
     stock.py FILE PROCESSES TIMES [URL [insist]]
 
 Each process reads what is left and writes one less a moment later: a write in between is lost. With
-`insist` a process does not wait in line, but tries again and again. The exit code is 0 if that of
-every process was.
+`insist` a process does not wait in line, but tries again and again. The exit code is 0 if every
+process ended with 0.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ Entrance = Callable[[], AbstractContextManager[Any]]
 PROCESSES, TIMES = 16, length(30, long=100)
 
 MOMENT = 0.0003
-"""Seconds between reading and writing, enough for others to interfere without a lock."""
+"""Seconds between reading and writing, enough for other processes to interfere without a lock."""
 
 LONG = 600.0
-"""Timeout that only a hang exceeds, in seconds: a busy machine switches processes when it likes,
-and there are up to 1,600 turns. Usually it takes a few seconds."""
+"""Timeout that only a hang exceeds, in seconds.
+
+All turns, up to 1,600, usually take a few seconds, but a busy machine switches processes when it
+likes.
+"""
 
 
 class Stock:
@@ -56,7 +59,7 @@ class Stock:
 
 
 def take(together: Barrier, path: str, times: int, entrance: Callable[[], Entrance]) -> None:
-    """Take one after another, once all processes are ready."""
+    """Take one piece after another, once all processes are ready."""
     goods, enter = os.open(path, os.O_RDWR), entrance()
     together.wait(LONG)
     for _ in range(times):
@@ -79,7 +82,7 @@ def locked(url: str, *, insists: bool) -> Entrance:
 
     def insist() -> Lease:
         while (lease := lock.try_acquire()) is None:
-            time.sleep(random.uniform(0.0, 0.2))  # noqa: S311 - out of step with the others
+            time.sleep(random.uniform(0.0, 0.2))  # noqa: S311 - out of step with other processes
         return lease
 
     return insist if insists else partial(lock.acquire, timeout=LONG)

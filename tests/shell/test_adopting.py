@@ -34,7 +34,7 @@ def test_of_many_who_adopt_through_one_client_at_once_one_has_it(flavour, tmp_pa
 
 
 def test_what_is_still_to_be_released_is_not_adopted_once_more(tmp_path):
-    """The release that goes on in the background would end it while the second owner uses it."""
+    """The release in the background would end the lease while the second owner uses it."""
 
     async def main() -> None:
         clock = VirtualClock(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""How a client records who asks: each thread or task by itself, and no more than it needs."""
+"""How a client records who asks: each thread or task by itself, and no more than necessary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockfast.model import Owner
 
 
 def test_every_asker_is_told_from_the_others_however_many_there_were():
-    """Even after the cached texts of the first ones had to make room."""
+    """Askers stay distinct, even after the cached texts of the first ones had to make room."""
     threads = [threading.Thread(name=f"worker {number}") for number in range(ASKERS_MAX + 10)]
     with lockfast.Locks("memory://") as locks:
         client = locks._client
@@ -24,7 +24,7 @@ def test_every_asker_is_told_from_the_others_however_many_there_were():
 
 
 def test_one_that_took_the_place_of_another_in_memory_is_asked_for_its_name():
-    """A memory address is reused as soon as its thread or task is gone."""
+    """A memory address is reused as soon as the thread or task at that address is gone."""
     thread = threading.Thread(name="before")
     with lockfast.Locks("memory://") as locks:
         locks._client.stored_owner(thread)

@@ -33,7 +33,7 @@ def manual(clock: ManualClock, **options: Any) -> tuple[Locks, Any]:
 
 
 def test_a_lease_of_a_task_that_has_ended_is_no_longer_renewed() -> None:
-    """Only the lock refers to the lease, and it lets no other task release it."""
+    """No other task can release the lease, because only the lock refers to it."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=9.0)
@@ -67,7 +67,7 @@ def test_a_lease_of_a_thread_that_has_ended_is_no_longer_renewed(
     owner.join()
 
     clock.advance(4.0)
-    # Warnings are errors here, but a background has no caller to raise them to.
+    # Warnings are errors in the tests, but a background has no caller to raise them to.
     eventually(lambda: "the thread that acquired it has ended" in caplog.text)
     clock.advance(10.0)
     eventually(lambda: not lock.locked())
@@ -96,7 +96,7 @@ def test_a_lease_that_somebody_keeps_outlives_the_task_that_acquired_it() -> Non
 def test_a_hook_that_exits_keeps_no_other_lease_from_being_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """In a thread, `sys.exit` ends only that thread: here, the one that watches all leases."""
+    """In a thread, `sys.exit` ends only that thread, which in this test watches all leases."""
     clock = ManualClock()
     locks, _ = manual(clock, ttl=9.0)
     told: list[str] = []
@@ -158,7 +158,7 @@ def test_a_body_that_drains_is_renewed_although_all_tasks_were_cancelled(after: 
 def test_a_loop_that_ends_with_a_lease_held_ends_at_once_and_in_silence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """`asyncio.run` cancels every task and waits for them."""
+    """`asyncio.run` cancels all tasks and waits for them, so no background may go on."""
 
     async def main() -> None:
         locks, _ = virtual(ttl=9.0)
@@ -196,7 +196,7 @@ def test_what_is_still_to_be_told_to_the_store_is_told_after_all_tasks_were_canc
 
 
 def test_nothing_that_is_spawned_runs_before_it_is_known() -> None:
-    """The eager factory of Python 3.12 may run a task to its end before it returns it."""
+    """The eager task factory of Python 3.12 may run a task to its end before returning the task."""
 
     async def main() -> None:
         steps: list[str] = []
@@ -226,7 +226,7 @@ def _no_factory(*_: Any, **__: Any) -> Any:
 
 
 def test_a_clean_release_is_not_told_as_lost_by_a_renewal_that_it_crossed() -> None:
-    """The renewal's reply says that the lease is over, which is what the release requested."""
+    """The renewal's reply says that the lease is over, but only because the release ended it."""
     told: list[str] = []
 
     async def main() -> None:

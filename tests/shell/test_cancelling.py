@@ -1,4 +1,4 @@
-"""A wait that an event ends: the place in line is given up, and nothing is sent meanwhile."""
+"""A wait that an event ends: the claim leaves the line, and nothing is sent while it waits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_wait_that_can_be_cancelled_asks_the_store_no_more_often(flavour, tmp_
 
 
 def test_an_event_that_was_set_before_takes_a_free_lock_all_the_same(flavour):
-    """It ends a wait; without a wait there is nothing to end."""
+    """The event ends a wait, but a free lock needs no wait."""
     locks = flavour.locks("memory://cancelled-before")
     cancel = threading.Event()
     cancel.set()
@@ -85,14 +85,14 @@ def test_one_event_cancels_every_wait_that_was_given_it(flavour):
 
 
 class Broken:
-    """Like the event of a manager whose process is gone."""
+    """Behaves like an event of a multiprocessing manager whose process is gone."""
 
     def is_set(self):
         raise EOFError
 
 
 def test_an_event_that_fails_is_told_to_its_waiter_and_harms_no_lease(flavour):
-    """The background checks it, and also looks after all leases of the client."""
+    """The background checks the event, and also looks after all leases of the client."""
     renewed = []
     other = flavour.locks("memory://broken-event")
     locks = flavour.locks(

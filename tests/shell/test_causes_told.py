@@ -75,7 +75,7 @@ def test_a_blocked_event_loop_is_said_to_be_the_cause():
 
 
 def test_a_silent_store_is_said_to_be_the_cause(caplog):
-    """In virtual time, so that nothing else can be the cause."""
+    """The test runs in virtual time, so that nothing but the store can be the cause."""
 
     async def main() -> str:
         locks, backend = virtual(ttl=9.0)
@@ -146,7 +146,7 @@ def test_who_waits_long_is_told_in_both_flavours(flavour, caplog, monkeypatch):
 
 
 def test_without_anybody_to_read_it_no_wait_asks_more_often(flavour, monkeypatch):
-    """The message costs a request, so it is only sent if the log takes it."""
+    """The message about a long wait costs a request, so it is only sent if the log takes it."""
     monkeypatch.setattr(event_notes, "LONG_WAIT_SECONDS", 0.001)
     locks = flavour.locks("memory://")
     with_lock = locks.lock("stuck").acquire()

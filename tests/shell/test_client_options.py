@@ -1,4 +1,4 @@
-"""A client's keywords are the same in every way to make one, and all of them arrive."""
+"""Every way to make a client accepts the same keywords, and passes all of them on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAKERS = [
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_every_way_to_make_a_client_takes_all_its_keywords(make):
-    """A keyword that one way lacks could not be chosen there."""
+    """If one way lacked a keyword, its callers could not choose that option."""
     taken = inspect.signature(make).parameters
 
     for one in dataclasses.fields(ClientOptions):
@@ -42,7 +42,7 @@ def test_every_way_to_make_a_client_takes_all_its_keywords(make):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
-    """No other test would notice two that were mixed up."""
+    """No other test would notice two options that were mixed up."""
     clock, events = Clock(), list[Event]()
     kind = MemoryBackend if "Async" not in repr(make) else AsyncMemoryBackend
     backend = kind(clock=clock)
@@ -63,7 +63,7 @@ def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
 
 
 def test_a_client_that_is_refused_was_never_attached_to_the_store():
-    """It would be closed at exit and notified of sessions, although no caller has it."""
+    """An attached client would be closed at exit and notified of sessions, though nobody has it."""
 
     class Watched(MemoryBackend):
         attached = False
@@ -85,7 +85,7 @@ def test_a_client_that_is_refused_was_never_attached_to_the_store():
 def test_a_store_that_bounds_its_requests_may_let_them_wait_until_the_acquire_ends(
     bounds, timeout, latest
 ):
-    """And no longer: an acquire ends within its timeout plus one request timeout."""
+    """The requests wait no longer: an acquire ends within its timeout plus one request timeout."""
     given: list[float] = []
 
     class Bounding(MemoryBackend):

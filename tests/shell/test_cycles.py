@@ -51,7 +51,7 @@ def test_two_threads_that_take_two_locks_in_opposite_order(locks):
 
 
 def met(first, second, *, timeout=None):
-    """Let two tasks each hold one lock and then wait for another; return both outcomes."""
+    """Make two tasks each hold one lock and then wait for the other lock; return both outcomes."""
 
     async def main() -> list[object]:
         locks, _ = virtual()
@@ -93,7 +93,7 @@ def test_a_wait_with_a_timeout_is_a_wait():
 
 
 def test_who_waits_for_a_moment_only_is_left_alone():
-    """Programs that start over if they do not get a lock wait like this."""
+    """Short waits are no deadlock: programs that start over after a timeout wait like this."""
     one, other = met((lock("x"), lock("y")), (lock("y"), lock("x")), timeout=0.9)
 
     assert WouldDeadlock not in (type(one), type(other))
@@ -141,7 +141,7 @@ def test_who_holds_the_only_permit_and_asks_for_another():
 
 
 def test_several_names_of_which_one_is_taken():
-    """A task that has the first of `all()` and waits for the second releases neither before."""
+    """A task that has the first name of `all()` keeps it while it waits for the second."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -193,7 +193,7 @@ def test_several_names_that_all_are_taken_may_be_released_by_anybody():
 
 
 def test_a_semaphore_with_a_seat_that_gets_free_is_no_cycle():
-    """One of its holders works on, and leaves."""
+    """One holder of the semaphore works on, and then releases its seat."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -220,7 +220,7 @@ def test_a_semaphore_with_a_seat_that_gets_free_is_no_cycle():
 
 
 def test_a_lease_that_somebody_else_releases_is_no_cycle():
-    """Its holder waits, but another task has the lease and may release it."""
+    """The holder waits, but another task has the lease and may release it."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -262,7 +262,7 @@ def test_who_only_tries_closes_no_cycle():
 
 
 def test_a_wait_that_has_ended_counts_no_more():
-    """It gave up and keeps what it holds: it can still release that."""
+    """A task that gave up waiting keeps what it holds, and can still release it."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -306,7 +306,7 @@ def test_a_wait_that_ends_within_a_second_is_no_link_however_long_it_has_lasted(
 
 @pytest.mark.parametrize("later", [0.0, 0.5], ids=["at_once", "while_it_leaves_the_line"])
 def test_who_was_cancelled_closes_no_cycle(later):
-    """It releases what it holds as soon as it has left the line."""
+    """A cancelled task releases what it holds as soon as it has left the line."""
 
     async def main() -> None:
         locks, backend = virtual()
@@ -329,7 +329,7 @@ def test_who_was_cancelled_closes_no_cycle(later):
 
 
 def test_a_crowd_that_nobody_in_it_blocks_is_not_looked_through(monkeypatch):
-    """When each waiter looked at all others, the loop was busy until leases were lost."""
+    """When each waiter looked at all others, the loop was so busy that leases were lost."""
     looked: list[str] = []
     waits_at = AsyncHoldRegistry.waits_at
 

@@ -38,7 +38,7 @@ from lockfast_challenge.processes import eventually as wait_until
 def test_an_interrupt_in_the_middle_of_a_release_does_not_keep_the_lock(
     monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
-    """Ctrl-C, or the soft time limit of a worker: it may be released again, and is anyway."""
+    """After Ctrl-C or a worker's time limit, the background releases; the caller may do so too."""
     release = MemoryBackend.release
     interrupts = [KeyboardInterrupt()]
 
@@ -61,7 +61,7 @@ def test_an_interrupt_in_the_middle_of_a_release_does_not_keep_the_lock(
 def test_a_release_that_is_repeated_beside_the_background_is_clean(
     monkeypatch: pytest.MonkeyPatch, place: tuple[type, str]
 ) -> None:
-    """The background ends what an interrupt left; if it is quicker, a repeat reports no loss."""
+    """The background ends an interrupted release; if it is quicker, a repeat reports no loss."""
     with Locks("memory://repeated") as locks:
         lease = locks.lock("door").acquire()
         act = getattr(*place)
@@ -70,7 +70,7 @@ def test_a_release_that_is_repeated_beside_the_background_is_clean(
         def after_the_background(*arguments: Any, **options: Any) -> object:
             if quicker and threading.current_thread() is threading.main_thread():
                 quicker[0].start()
-                quicker.pop().join(0.2)  # unless it has to wait for us
+                quicker.pop().join(0.2)  # unless the background has to wait for this thread
                 if place[1] == "release":
                     wait_until(lambda: locks._client.cleanup_queue.are_done)
             return act(*arguments, **options)
@@ -111,7 +111,7 @@ def test_who_asks_while_another_thread_releases_gets_no_handle_on_what_ends(
 def test_two_threads_that_release_at_once_both_release_cleanly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Releasing the last handle but one must not report a loss that never was."""
+    """Releasing the last handle but one must not report a loss, because there was none."""
     with Locks("memory://both") as locks:
         lock = locks.lock("door")
         first, last = lock.acquire(), lock.acquire()
@@ -134,7 +134,7 @@ def test_two_threads_that_release_at_once_both_release_cleanly(
 def test_an_end_that_is_noticed_while_the_release_is_under_way_is_not_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The watchdog looks before and reports after it; but the release was sent in time."""
+    """The watchdog may see the end during the release, but the release was sent in time."""
     release = MemoryBackend.release
     told: list[object] = []
 
@@ -153,7 +153,7 @@ def test_an_end_that_is_noticed_while_the_release_is_under_way_is_not_told(
 
 
 def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
-    """Its owner cannot release it any more; a new acquire must not report the loss for ever."""
+    """Nobody can release the lease any more, so its loss must not be reported for ever."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -171,7 +171,7 @@ def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
 
 
 def test_who_asks_again_after_a_loss_is_told_of_it_once() -> None:
-    """Not for ever: a lease left to expire may have nothing left that could release it."""
+    """Nothing may be left that could release the lost lease, so the second acquire succeeds."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -196,7 +196,7 @@ def test_who_asks_again_after_a_loss_is_told_of_it_once() -> None:
 def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The machine slept between the grant and the body: nothing would interrupt the body later."""
+    """The machine slept between the grant and the body; nothing would interrupt the body later."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -223,7 +223,7 @@ def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
 
 @pytest.mark.parametrize("kind", ["not re-entrant", "a writer"])
 def test_what_was_lost_is_no_deadlock(kind: str) -> None:
-    """It is reported as lost, and then there is nothing to wait for."""
+    """The lease is reported as lost, and then there is nothing to wait for."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -273,7 +273,7 @@ def test_a_block_left_by_a_third_is_most_likely_of_one_who_has_ended() -> None:
 
 
 def test_a_cancelled_all_stays_cancelled_though_what_it_had_is_not_given_back() -> None:
-    """The failure is attached as a note, and the release goes on in the background."""
+    """The failure becomes a note on the cancellation; the background repeats the release."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -302,7 +302,7 @@ def test_a_cancelled_all_stays_cancelled_though_what_it_had_is_not_given_back() 
 
 
 def test_closing_waits_once_for_a_store_that_is_away() -> None:
-    """However many leases there are; and the backgrounds end all the same."""
+    """One wait covers all leases, however many there are; and the backgrounds end all the same."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -363,7 +363,7 @@ class _BreaksTheFirst(AsyncMemoryBackend):
 
 
 def test_a_claim_broken_before_it_heard_of_its_grant_is_made_anew() -> None:
-    """Its tombstone would keep the claim out of an empty door."""
+    """The tombstone of the broken claim would keep that claim out of an empty door."""
 
     async def main() -> None:
         clock = virtual_clock()

@@ -40,7 +40,7 @@ def test_all_who_wait_are_woken() -> None:
 
 
 def test_no_ring_is_lost_between_two_threads() -> None:
-    """Each sets the other's event and waits for its own: a lost wakeup stops both."""
+    """Two threads set each other's event and wait for their own: a lost wakeup would stop both."""
     ping, pong = WakeEvent(), WakeEvent()
 
     def answer() -> None:

@@ -1,4 +1,4 @@
-"""The cleanup queue, for requests that the store has not answered: who waits for whom."""
+"""The cleanup queue, for unanswered requests: which requests wait for which others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lockfast.testing import (
 
 
 class _Ended:
-    """A task that ended before anybody could look at it."""
+    """A task that had ended before anybody looked at it."""
 
     async def join(self) -> None:
         return
@@ -30,7 +30,7 @@ class _Ended:
 
 
 def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> object:
-    """Begin at once, as tasks of an eager factory do; work that never waits also ends here."""
+    """Begin at once, as an eager task does; work that never waits also ends inside this call."""
     if name != "lockfast-followups":
         return aio.Task(asyncio.get_running_loop().create_task(function(), name=name))
     coroutine = function()
@@ -40,7 +40,7 @@ def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> o
 
 
 def test_a_follow_up_that_ends_before_spawn_returns_is_not_the_last(monkeypatch: Any) -> None:
-    """Eager tasks run inside the call that makes them."""
+    """An eager task runs inside the call that makes it."""
 
     async def main() -> None:
         backend = AsyncFaultyBackend.around("memory://eager")
@@ -58,7 +58,7 @@ def test_a_follow_up_that_ends_before_spawn_returns_is_not_the_last(monkeypatch:
 
 
 class _TwoServers(AsyncMemoryBackend):
-    """Keeps names on two servers, by their first letter; one does not answer."""
+    """Keeps names on two servers, by their first letter; one server does not answer."""
 
     is_away = True
 
@@ -75,7 +75,7 @@ class _TwoServers(AsyncMemoryBackend):
 
 
 def test_a_server_that_does_not_answer_delays_nothing_at_another() -> None:
-    """Ten releases are pending at the one; the other gets its own at once."""
+    """Ten releases are pending at one server; the other server gets its own release at once."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -100,7 +100,7 @@ def test_a_server_that_does_not_answer_delays_nothing_at_another() -> None:
 
 
 def test_follow_ups_outlive_the_cancellation_of_every_task() -> None:
-    """As when a loop shuts down: the open requests are sent when the queue goes on."""
+    """A loop that shuts down cancels all tasks; the queue goes on and sends the open requests."""
 
     async def main() -> None:
         clock = virtual_clock()
@@ -127,7 +127,7 @@ def test_follow_ups_outlive_the_cancellation_of_every_task() -> None:
 
 
 def test_closing_waits_once_for_whoever_asks_and_for_what_is_open() -> None:
-    """A waiter's withdrawal, a lease, and the cleanup queue: together one wait."""
+    """One wait covers a waiter's withdrawal, a lease and the cleanup queue together."""
 
     async def main() -> None:
         clock = virtual_clock()

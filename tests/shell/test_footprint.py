@@ -1,4 +1,4 @@
-"""How many objects a hold gives the garbage collector to look at, for as long as it lasts."""
+"""How many objects a hold adds to the work of the garbage collector, for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from lockfast.runtime.clock import Clock
 HOLDS = 500
 MEASUREMENTS = 3
 FEW = 7
-"""Objects that the collector may find of one hold: hold, handle, lease, grant and claim, and the
-weak references to two of these. A list around each would be noticeable."""
+"""Objects that the collector may find for one hold.
+
+These are hold, handle, lease, grant and claim, and the weak references to two of them. A list
+around each object would be noticeable.
+"""
 OF_BLOCK = 2
 """Objects that a `with` statement adds: a block, and the bound method that leaves it."""
 OF_TASK = 3
@@ -81,7 +84,7 @@ def test_a_hold_of_a_task_gives_the_collector_few_objects_to_look_at() -> None:
         await locks.aclose()
         return (after - before) / HOLDS
 
-    # Other threads of this process may create objects meanwhile, which only adds to the count.
+    # Other threads of this process may create objects meanwhile, which can only raise the count.
     found = min(asyncio.run(main()) for _ in range(MEASUREMENTS))
     assert round(found) <= FEW + OF_BLOCK + OF_TASK
 

@@ -1,7 +1,7 @@
-"""A signal handler that forks in the middle of a call: in the child nothing of it is ours.
+"""A signal handler forks in the middle of a call: nothing of that call belongs to the child.
 
 The fork is simulated at the step that it strikes; `tests/backends/test_forked_waits.py` has real
-ones.
+forks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lockfast import AcquireTimeout, LeaseLost, Locks
 
 
 class Child:
-    """Locks of a process that forks, once, after a step."""
+    """The locks of a process that forks once, after a chosen step."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: list[Any] = []
@@ -100,7 +100,7 @@ def test_a_hold_that_the_fork_came_before_is_lost_from_its_first_moment(child, m
         lease.check()
     assert told.value.reason == "forked"
     assert child.withdrawn == []
-    child.locks.close()  # which delivers pending events
+    child.locks.close()  # closing delivers pending events
     assert "Acquired" not in [type(one).__name__ for one in child.told]
 
 

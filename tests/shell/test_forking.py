@@ -1,4 +1,4 @@
-"""Everything that a forked child must abandon is notified, whatever else goes wrong there."""
+"""Every object that has to abandon something in a forked child is notified, whatever else fails."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from lockfast.runtime import fork
 
 MANY = 8
-"""So many objects that the failing ones are unlikely to come last: the order is arbitrary."""
+"""So many objects that the failing ones are unlikely to come last in the arbitrary order."""
 
 
 class Failing:
-    """An object that fails to abandon what it has."""
+    """An object that raises when it should abandon what it has."""
 
     def after_fork_in_child(self) -> None:
         raise OSError
@@ -27,7 +27,7 @@ class Noting:
 
 
 def test_one_that_fails_keeps_no_other_from_letting_go():
-    """Otherwise the child would go on with its parent's connections."""
+    """If one object fails, the child must still abandon all other connections of its parent."""
     failing, noting = [Failing() for _ in range(MANY)], [Noting() for _ in range(MANY)]
     for pair in zip(failing, noting, strict=True):
         for one in pair:

@@ -17,7 +17,7 @@ from interrupting import interrupt, places
 from lockfast.runtime import aio, threads
 
 PATIENCE = 10.0
-"""A timeout in seconds: what has not happened by then never will."""
+"""Timeout that only a hang exceeds, in seconds."""
 
 
 def test_each_call_is_made_while_the_others_are():
@@ -154,7 +154,7 @@ def test_an_interrupt_begins_nothing_more_where_no_thread_is_to_be_had(monkeypat
 
 
 def test_after_an_interrupt_at_any_place_no_call_goes_on():
-    """It would go on doing what the caller is about to undo."""
+    """A call that went on would do what the caller is about to undo."""
     begun, ended = [], []
 
     def call(one: int) -> None:
@@ -179,7 +179,7 @@ class Owned:
 def test_what_the_caller_owns_is_dropped_when_an_interrupt_or_an_error_has_got_through(
     no_collector,
 ):
-    """Dropping it undoes what the caller began; the garbage collector may run hours later."""
+    """Dropping the object undoes what the caller began; the collector may run hours later."""
     owned: list[weakref.ref[Owned]] = []
 
     def fail() -> None:

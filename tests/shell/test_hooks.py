@@ -1,4 +1,4 @@
-"""Hooks run beside the work: a slow one costs no lease, and close delivers what waits."""
+"""Hooks run beside the work: a slow hook costs no lease, and close delivers pending events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kinds(events: list[Event]) -> list[str]:
 
 
 def test_a_hundred_leases_outlive_a_hook_that_sleeps() -> None:
-    """It sleeps for five times their ttl, in the thread that calls it and in no other."""
+    """The hook sleeps for five times the ttl of the leases, in its own thread and in no other."""
     told: list[Event] = []
     sleeping = threading.Event()
 
@@ -82,7 +82,7 @@ def test_a_hundred_leases_outlive_a_hook_that_awaits() -> None:
 
 
 def test_on_lost_is_called_beside_the_work_too() -> None:
-    """A hook that does not return from the first loss costs the others nothing."""
+    """A hook that does not return from the first loss costs the other leases nothing."""
     may_go_on = threading.Event()
     told: list[Lease] = []
 
@@ -105,7 +105,7 @@ def test_on_lost_is_called_beside_the_work_too() -> None:
 
 
 def test_a_loss_that_a_thread_beside_the_loop_notices_first_is_told_in_the_loop() -> None:
-    """`check()` notices it, without I/O, while the loop is busy."""
+    """`check()` in another thread notices the loss, without I/O, while the loop is busy."""
     told: list[int] = []
 
     async def main() -> None:
@@ -162,7 +162,7 @@ def test_close_delivers_what_waits_before_it_returns(flavour) -> None:
 def test_close_waits_no_longer_for_a_hook_than_for_a_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It logs how many events the hook has not received; the thread ends when the hook returns."""
+    """The log says how many events the hook missed; the thread ends when the hook returns."""
     may_go_on = threading.Event()
     told: list[Event] = []
     before = set(threading.enumerate())
@@ -184,7 +184,7 @@ def test_close_waits_no_longer_for_a_hook_than_for_a_request(
 
 
 def test_a_hook_may_close_its_own_client(flavour) -> None:
-    """It does not wait for itself, and events behind it are delivered when it returns."""
+    """The close does not wait for the hook, which receives the other events when it returns."""
     told: list[Event] = []
 
     def close(event: Event) -> None:
@@ -209,7 +209,7 @@ def test_a_hook_may_close_its_own_client(flavour) -> None:
 def test_what_is_too_much_for_a_hook_is_counted_and_dropped(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No lease waits for a hook, and no memory fills up behind a slow one."""
+    """No lease waits for a hook, and a slow hook does not fill up the memory."""
     monkeypatch.setattr(dispatch, "HOOK_QUEUE_MAX", 10)
     may_go_on, is_called = threading.Event(), threading.Event()
     told: list[Event] = []
@@ -240,7 +240,7 @@ def test_a_client_that_nobody_listens_to_has_no_thread_for_it() -> None:
 
 
 def test_hooks_are_called_although_a_program_cancels_all_its_tasks() -> None:
-    """Leases are renewed then, too: bodies go on for a while, and their events may matter."""
+    """Bodies go on for a while, so their leases are renewed, and their events may matter."""
     told: list[str] = []
 
     async def main() -> None:
@@ -325,7 +325,7 @@ def test_a_forked_child_tells_what_happens_there_and_nothing_else() -> None:
 def test_a_hook_hears_on_although_an_interrupt_struck_while_it_was_woken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An application's thread wakes the hook, and may be interrupted halfway."""
+    """An application's thread may be interrupted while it wakes the hook."""
     told: list[Event] = []
     with Locks("memory://", on_event=told.append) as locks:
         [(_, delivery)] = locks._client.dispatcher._hooks
@@ -344,7 +344,7 @@ def test_a_hook_hears_on_although_an_interrupt_struck_while_it_was_woken(
 
 
 def test_hooks_are_told_to_end_all_at_once() -> None:
-    """However long the first takes, the others receive their events meanwhile, and end."""
+    """While the first hook is still busy, the other hooks receive their events, and end."""
     has_ended: list[bool] = []
 
     def first(_: Event) -> None:
@@ -361,7 +361,7 @@ def test_hooks_are_told_to_end_all_at_once() -> None:
 
 def test_an_async_hook_needs_an_event_loop() -> None:
     async def hook(event: Event) -> None:
-        """It could not be awaited."""
+        """Never called: the sync flavour could not await it."""
 
     with pytest.raises(ConfigurationError, match="is an async def, and this is the sync flavour"):
         Locks("memory://", on_event=[hook])
@@ -384,7 +384,7 @@ def test_no_hook_at_all_may_be_an_empty_list() -> None:
 def test_a_thread_that_cannot_be_had_costs_no_lease(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next event tries to start it again; at the latest, close calls the hook itself."""
+    """The next event tries to start the thread again; at the latest, close calls the hook."""
     told: list[Event] = []
     caplog.set_level(logging.WARNING)
     with Locks("memory://", on_event=told.append) as locks:

@@ -46,7 +46,7 @@ def test_a_lease_that_recovers_is_kept_and_one_that_does_not_is_lost() -> None:
 
 
 def test_one_that_is_renewed_by_its_holder_is_safe_again() -> None:
-    """It is not renewed automatically, and in the last third of its ttl it is at risk."""
+    """A lease that is not renewed automatically is at risk in the last third of its ttl."""
     told: list[str] = []
 
     async def main() -> None:
@@ -62,7 +62,7 @@ def test_one_that_is_renewed_by_its_holder_is_safe_again() -> None:
 
 
 def test_an_answer_that_leaves_little_time_makes_nobody_safe() -> None:
-    """The request was sent long ago, and its ttl counts from then."""
+    """The ttl counts from the sending of the request, which was long ago."""
     told: list[str] = []
 
     async def main() -> None:
@@ -87,7 +87,7 @@ def test_an_answer_that_leaves_little_time_makes_nobody_safe() -> None:
 
 
 def test_what_was_renewed_while_a_hook_was_slow_is_told_as_it_was() -> None:
-    """In order, so that the last event reported is true; and no renewal waits for it."""
+    """Events are reported in order, so the last event is true; no renewal waits for the hook."""
     told: list[Event] = []
     is_told, may_go_on = threading.Event(), threading.Event()
 
@@ -113,4 +113,4 @@ def test_what_was_renewed_while_a_hook_was_slow_is_told_as_it_was() -> None:
     for lease in leases:
         mine = [type(one).__name__ for one in told if one.name == lease.name]
         assert mine[:3] == ["Acquired", "AtRisk", "SafeAgain"]
-        assert mine[-1] == "Lost"  # it was never released, and the client is closed
+        assert mine[-1] == "Lost"  # the lease was never released, and the client is closed

@@ -1,4 +1,4 @@
-"""A client spins for a reply before it sleeps, as long as that is seldom futile."""
+"""A client spins for a reply before it sleeps, unless most replies come too late for that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANY = 2000
 
 
 def looked_for(answers: int, *, late_every: int) -> int:
-    """Return how many of these replies were spun for, of which some came late."""
+    """Return for how many of these replies the client spun; every `late_every`th reply is late."""
     looking, looks = SpinBudget(), 0
     for number in range(answers):
         if looking.sleeps:
@@ -62,7 +62,7 @@ def test_who_gave_up_looking_finds_out_that_it_pays_again():
 
 
 class Late(socket.socket):
-    """A socket whose reply is not there yet for a read that does not wait."""
+    """A socket whose reply is never there for a read that does not wait."""
 
     looks = 0
 
@@ -90,7 +90,7 @@ def ends() -> Iterator[tuple[Late, socket.socket]]:
 
 
 def test_an_answer_that_is_late_is_slept_for(ends: tuple[Late, socket.socket]):
-    """The next reply is slept for, too, without spinning."""
+    """After a late reply, the client sleeps for the next one at once, without spinning."""
     late, server = ends
     asking = Asking(late, Clock(), 0)
     server.sendall(b"1")

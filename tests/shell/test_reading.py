@@ -31,7 +31,7 @@ def test_a_pair_that_nobody_closed_is_closed_without_a_warning_when_it_is_collec
 
 
 def test_there_is_no_pair_before_somebody_would_close_it(monkeypatch):
-    """An interrupt in between would leave the pair to the collector, which may run at any point."""
+    """An interrupt could leave the pair to the garbage collector, which may run at any point."""
     made = []
 
     def interrupted(*_: object) -> None:
@@ -46,7 +46,7 @@ def test_there_is_no_pair_before_somebody_would_close_it(monkeypatch):
 
 
 def test_a_wait_tells_a_kick_from_something_to_read():
-    """Also if both came, and again when the same is waited for once more."""
+    """The wait also reports a kick and data together, and works again for the same socket."""
     kicks = SelfPipe()
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -64,7 +64,7 @@ def test_a_wait_tells_a_kick_from_something_to_read():
 
 
 def test_what_is_closed_is_waited_for_by_nobody():
-    """Another socket may have its descriptor number by then."""
+    """Another socket may have the descriptor number of the closed socket by then."""
     kicks = SelfPipe()
     with socket.socket() as connection:
         kicks.wait(connection, 0.0)
@@ -77,7 +77,7 @@ def test_what_is_closed_is_waited_for_by_nobody():
 
 
 def test_a_signal_handler_may_wait_for_the_same():
-    """It interrupts the wait of its own thread, and acquires a lock there."""
+    """The handler interrupts the wait of its own thread, and waits for the same socket itself."""
     kicks = SelfPipe()
     ours, theirs = socket.socketpair()
     inner: list[tuple[bool, bool]] = []
@@ -100,7 +100,7 @@ def test_a_signal_handler_may_wait_for_the_same():
 
 
 def test_who_listens_to_what_another_thread_closes_just_now_is_told_that_it_is_over(monkeypatch):
-    """The close comes between a wakeup of the self-pipe and reading it; that must not raise."""
+    """A close between a wakeup of the self-pipe and its read must not raise."""
     ours, theirs = socket.socketpair()
     reading = Listener(ours, clock=Clock())
     swallow = reading._kicks._swallow

@@ -1,4 +1,4 @@
-"""An ending that is refused is not done yet, and goes on; closing does every step."""
+"""A refused release or withdrawal is not done yet, and goes on; closing does every step."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_withdrawal_that_is_refused_goes_on_and_says_why(kind: type[Exception]
 
 
 def test_a_claim_that_was_only_ever_refused_is_not_followed_up() -> None:
-    """It is recorded nowhere: a wrong password must not pile up withdrawals."""
+    """The store has not recorded the claim, and a wrong password must not pile up withdrawals."""
 
     async def story(scene: _Scene) -> None:
         scene.backend.refuse("try_acquire", "withdraw")
@@ -136,7 +136,7 @@ def test_a_release_that_is_refused_goes_on() -> None:
 
 
 def test_a_refused_repeat_of_a_release_that_was_not_answered_is_no_answer() -> None:
-    """The first request may have released it, so the outcome is unknown."""
+    """The first request may have released the lock, so the outcome is unknown."""
 
     async def story(scene: _Scene) -> None:
         lease = await scene.locks.lock("door").acquire()
@@ -154,7 +154,7 @@ def test_a_refused_repeat_of_a_release_that_was_not_answered_is_no_answer() -> N
 
 
 def test_a_refused_repeat_of_an_acquire_that_was_not_answered_is_no_answer() -> None:
-    """While it cannot be withdrawn, the first copy may still succeed."""
+    """While the claim cannot be withdrawn, its first request may still succeed."""
 
     async def story(scene: _Scene) -> None:
         scene.backend.refuse("try_acquire", kind=OutcomeUnknown)
@@ -196,12 +196,12 @@ async def _holds_a_block(locks: AsyncLocks) -> None:
         try:
             await asyncio.sleep(60.0)
         except asyncio.CancelledError:
-            await asyncio.sleep(30.0)  # it does not end in time, so its client is disowned
+            await asyncio.sleep(30.0)  # the body does not end in time, so its client is disowned
 
 
 @pytest.mark.parametrize("verb", ["release", "disown", "aclose"])
 def test_a_defect_in_one_step_of_closing_does_not_keep_the_others_from_running(verb: str) -> None:
-    """The defect is raised once everything has been done."""
+    """The error of the defective step is raised once all other steps are done."""
 
     async def story(scene: _Scene) -> None:
         lease = await scene.locks.lock("door").acquire()

@@ -21,7 +21,7 @@ TTL = 9.0
 
 
 class Sessioned(AsyncMemoryBackend):
-    """A store that keeps everything as long as its session; a proof lags one keep-alive behind."""
+    """A store that keeps leases as long as its session; a proof lags one keep-alive behind."""
 
     capabilities = dataclasses.replace(AsyncMemoryBackend.capabilities, ends_by="session")
 
@@ -76,7 +76,7 @@ def opened(**options: Any) -> tuple[AsyncLocks, Sessioned, list[str]]:
 
 
 def test_a_session_that_is_well_is_never_at_risk() -> None:
-    """Its time counts from the last keep-alive but one, and that is enough."""
+    """The session's time counts from the last keep-alive but one, and that is enough."""
 
     async def main() -> None:
         locks, _, told = opened()
@@ -109,7 +109,7 @@ def test_trust_counts_from_the_proof_and_not_from_the_request() -> None:
 
 
 def test_a_grant_that_does_not_say_from_when_it_counts_is_refused() -> None:
-    """If it counted from the request, a deposed leader's word would be trusted."""
+    """If the ttl counted from the request, the client would trust a deposed leader."""
 
     async def main() -> None:
         locks, backend, _ = opened()
@@ -145,7 +145,7 @@ def test_a_renewal_that_does_not_say_from_when_it_counts_extends_nothing() -> No
     ids=["expired", "max_hold"],
 )
 def test_a_lease_that_is_over_is_withdrawn(options: dict[str, Any], reason: str) -> None:
-    """The session lives on, and would keep it for ever."""
+    """The session lives on, and would keep the name locked for ever."""
 
     async def main() -> None:
         locks, backend, _ = opened()
@@ -177,7 +177,7 @@ def test_an_abandoned_lease_is_withdrawn() -> None:
 
 
 def test_the_end_of_the_session_is_told_when_the_backend_knows_it() -> None:
-    """It does not wait until the next renewal is due."""
+    """The loss is reported at once, and not when the next renewal is due."""
 
     async def main() -> None:
         locks, backend, _ = opened()

@@ -1,4 +1,4 @@
-"""A lock in shards: each caller takes any that is free, and leaves nothing at the others."""
+"""A lock in shards: each caller takes any free shard, and leaves nothing at the others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def url() -> str:
 
 
 def two() -> tuple[AsyncLocks, AsyncFaultyBackend, AsyncLocks]:
-    """Return a client with its backend, and another one: a task would re-enter its own holds."""
+    """Return a client with its backend, and a second client, as a task re-enters its own holds."""
     store = MemoryStore(virtual_clock())
     locks, backend = virtual(store, request_timeout=1.0)
     other, _ = virtual(store)
@@ -50,13 +50,13 @@ def two() -> tuple[AsyncLocks, AsyncFaultyBackend, AsyncLocks]:
 
 
 def begin_at(sharded, shard):
-    """Let the next caller ask that shard first."""
+    """Make the next caller ask this shard first."""
     getattr(sharded, "_inner", sharded)._turns = itertools.count(shard)
     return sharded
 
 
 def counted_looks(backend: Any) -> Callable[[], int]:
-    """Return a function that counts how often all shards were looked at since."""
+    """Return a function that returns how often all shards have been looked at since this call."""
     looks, inner = Counter[str](), backend.crowds
 
     async def counted(*args: Any, **options: Any) -> Any:
@@ -100,7 +100,7 @@ def test_who_tries_gets_none_when_all_are_held_and_joins_no_line(flavour, url):
 
 
 def test_shards_are_taken_in_turn(flavour, url):
-    """Otherwise one of them would wear out, and the others lie idle."""
+    """Otherwise one shard would wear out while the others lie idle."""
     stock = flavour.locks(url).sharded("stock", shards=4)
     shards = Counter()
     for _ in range(20):
@@ -153,7 +153,7 @@ def test_who_waits_hears_of_another_shard_that_gets_free(flavour, url):
 
 @pytest.mark.parametrize(("shards", "looks"), [(2, [1, 1, 2, 3, 4]), (1, [0] * 5)])
 def test_where_all_are_taken_the_next_who_waits_does_not_look_at_once(shards, looks):
-    """It would find nothing and only load the store; and one shard alone needs no look."""
+    """A look would find nothing and only load the store; and a single shard needs no look."""
 
     async def main() -> list[int]:
         locks, backend, other = two()
@@ -167,7 +167,7 @@ def test_where_all_are_taken_the_next_who_waits_does_not_look_at_once(shards, lo
             seen.append(looked())
         await held[1 % shards].release()
         await (await begin_at(stock, 0).acquire_any()).release()
-        seen.append(looked())  # after a while it looked, and found one
+        seen.append(looked())  # after a while the claim looked, and found a free shard
         await other.lock(stock.names[1 % shards]).acquire()
         with pytest.raises(AcquireTimeout):
             await stock.acquire_any(timeout=0.01)
@@ -228,7 +228,7 @@ def test_closing_ends_the_wait(flavour, url):
 
 
 def test_whoever_holds_a_shard_gets_the_same_one_again():
-    """As with a lock: a function may call another that needs it too."""
+    """As with a lock, a function that holds a shard may call another one that takes a shard."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -272,7 +272,7 @@ def test_a_block_whose_lease_is_lost_is_told_so():
 
 
 def test_two_shards_that_get_free_at_once_give_one_lease():
-    """Even if the line grants while another shard is being taken."""
+    """The second shard is given back, even if the line grants it while the first is being taken."""
 
     async def main() -> None:
         locks, _, other = two()
@@ -317,7 +317,7 @@ def test_who_is_cancelled_leaves_nothing_behind(when):
 
 
 def test_who_is_cancelled_while_it_leaves_its_line_gives_back_what_it_took():
-    """Even while something keeps the task, and with it the frames in which it ended."""
+    """The shard is given back even while something keeps the task and its frames alive."""
 
     async def main() -> None:
         locks, backend, other = two()
@@ -346,7 +346,7 @@ def test_who_is_cancelled_while_it_leaves_its_line_gives_back_what_it_took():
 
 
 def test_a_store_that_does_not_tell_of_the_others_only_delays_that():
-    """It still has its place in line."""
+    """A claim that cannot see the other shards still has its place in line."""
 
     async def main() -> None:
         locks, backend, other = two()
@@ -386,7 +386,7 @@ def test_the_time_counts_for_all_that_is_asked():
 
 
 def test_a_line_behind_a_holder_that_hangs_is_left():
-    """One of two shards is held for an hour; the other one is always in use."""
+    """One shard is held for an hour, while the other shard changes hands all the time."""
 
     async def main() -> None:
         locks, _, other = two()

@@ -13,7 +13,7 @@ from lockfast.testing import run_in_virtual_time
 
 
 def run(main: Any) -> None:
-    # In virtual time a sleep lasts until everything else waits, and no longer.
+    # In virtual time: a sleep lasts until everything else waits, and no longer.
     run_in_virtual_time(main())
 
 
@@ -95,7 +95,7 @@ def test_work_that_fails_after_a_cancellation_is_told_in_a_note() -> None:
 
 
 def test_a_future_that_is_cancelled_under_the_work_reaches_it() -> None:
-    """Only the caller's own cancellation is kept away."""
+    """The shield keeps away the cancellation of the caller, and no other."""
 
     async def main() -> None:
         future = asyncio.get_running_loop().create_future()
@@ -165,7 +165,7 @@ def test_a_shield_in_a_shield_lets_a_failure_through() -> None:
 
 
 def test_a_cancellation_asked_for_while_the_task_ran_is_not_forgotten() -> None:
-    """From a signal handler, for example: it strikes where the task waits next, in the shield."""
+    """A cancellation from a signal handler strikes at the task's next wait, inside the shield."""
 
     async def main() -> None:
         async def work() -> None:
@@ -185,7 +185,7 @@ def test_a_cancellation_asked_for_while_the_task_ran_is_not_forgotten() -> None:
 
 
 def test_the_tasks_of_the_pure_python_asyncio_are_kept_waiting_too() -> None:
-    """Debuggers and some loops use it; what a task requires of a future is the same."""
+    """Debuggers and some loops use the pure-Python tasks, which require the same of a future."""
     done: list[str] = []
 
     async def main() -> None:

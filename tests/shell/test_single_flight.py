@@ -1,4 +1,4 @@
-"""One caller does the work for all; if it is interrupted, another one does."""
+"""One caller does the work for all; if it is interrupted, another caller does the work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lockfast_challenge.processes import eventually
 
 NEVER = 9e9
 PATIENCE = 10.0
-"""A timeout in seconds: what has not happened by then never will."""
+"""Timeout that only a hang exceeds, in seconds."""
 
 
 def single_flight() -> AsyncSingleFlight[str]:
@@ -46,7 +46,7 @@ def test_those_who_come_meanwhile_wait_for_the_one_who_does_it() -> None:
 
 
 def test_what_it_raises_is_told_to_all_who_wait() -> None:
-    """Each gets an error of its own: one that is raised in many places keeps all their frames."""
+    """Each waiter gets its own error, as an error raised in many places keeps all their frames."""
 
     async def main() -> None:
         single = single_flight()
@@ -110,7 +110,7 @@ def test_one_who_has_less_time_leaves_earlier() -> None:
 
 @pytest.mark.parametrize("turns", [1, 5])
 def test_where_somebody_cancels_the_work_itself_it_is_done_again(turns: int) -> None:
-    """Programs cancel all tasks when they shut down, and may still have a lease to release."""
+    """A program that cancels all tasks when it shuts down may still have a lease to release."""
 
     async def main() -> None:
         flights: list[str] = []
@@ -122,7 +122,7 @@ def test_where_somebody_cancels_the_work_itself_it_is_done_again(turns: int) -> 
             return "seen"
 
         asking = asyncio.create_task(single.run_shared(work, deadline=NEVER))
-        for _ in range(turns):  # after one turn its task exists and has not taken a step
+        for _ in range(turns):  # after one turn the task exists, but has not taken a step
             await asyncio.sleep(0)
         single._flight.task.cancel()
 
@@ -166,7 +166,7 @@ def test_an_interrupt_at_any_place_leaves_the_work_to_the_next() -> None:
 
 
 def test_those_who_wait_for_one_that_is_interrupted_do_it_themselves() -> None:
-    """They do not sleep until their own deadline."""
+    """The waiters do not sleep until their own deadlines."""
     clock, flights = Clock(), []
     single = SingleFlight[str](clock)
     has_begun, others_wait = threading.Event(), threading.Event()

@@ -9,7 +9,7 @@ from lockfast.client._async.handle import SeveralItems, SmallSet, added, each, w
 
 
 class Element:
-    """Compared by identity, like everything that is kept this way."""
+    """Compared by identity, like all elements of such a collection."""
 
 
 ELEMENTS = tuple(Element() for _ in range(4))
@@ -47,7 +47,7 @@ def test_none_is_nothing_and_one_is_the_element_itself(steps):
 
 
 def test_a_removal_whose_result_was_never_assigned_leaves_nothing_behind():
-    """An interrupt may strike between the two; the next caller finds one element in a container."""
+    """An interrupt may strike before the assignment; then the container still has one element."""
     first, second = ELEMENTS[:2]
     some = added(added(None, first), second)
     without(some, second)

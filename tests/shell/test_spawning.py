@@ -1,4 +1,4 @@
-"""Work is begun beside the caller, or the caller learns why not."""
+"""Work begins beside the caller, or the caller learns why not."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def spawn(owned: list[weakref.ref[Owned]] | None = None) -> None:
 
 
 def test_an_interrupt_gets_through_wherever_it_strikes_a_thread_that_begins():
-    """If the caller were told that no thread can be started, it would go on without one."""
+    """If the caller were told that no thread can be started, it would go on without a thread."""
     struck = [interrupt(spawn, at=place) for place in range(places(spawn))]
 
     assert any("Thread.start" in str(where) for where in struck)
 
 
 def test_what_the_caller_owns_is_dropped_when_the_interrupt_has_got_through(no_collector):
-    """Dropping it undoes what the caller began; the garbage collector may run hours later."""
+    """Dropping the object undoes what the caller began; the collector may run hours later."""
     owned: list[weakref.ref[Owned]] = []
 
     for place in range(places(spawn)):
@@ -64,7 +64,10 @@ def test_that_no_thread_is_to_be_had_is_told_while_another_error_is_handled(monk
 def test_where_no_thread_may_run_beside_the_program_a_client_is_refused(
     kind, tmp_path, monkeypatch
 ):
-    """As in a subinterpreter. It fails before the store is asked: a grant could not be renewed."""
+    """Where no thread may run, as in a subinterpreter, the client is refused before any request.
+
+    A grant could not be renewed.
+    """
     make = threading.Thread.__init__
 
     def refuse(self, *arguments: object, daemon: bool | None = None, **options: object) -> None:

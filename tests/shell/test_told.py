@@ -1,4 +1,4 @@
-"""Which events report what: each acquire ends in one of them, and so does each lease."""
+"""Which events report what: each acquire ends in one event, and so does each lease."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_a_lease_that_is_handed_over_is_detached_here_and_acquired_there(flavour
 
 
 def test_a_release_that_is_not_answered_is_told_once() -> None:
-    """Both the background and the caller may repeat it."""
+    """The release ends in one event, although the background and the caller may both repeat it."""
 
     async def story(locks: AsyncLocks, _: AsyncLocks, backend: AsyncFaultyBackend) -> None:
         lease = await locks.lock("door").acquire()
@@ -283,7 +283,7 @@ def test_a_loss_says_why_and_how_long_it_was_held() -> None:
 
 
 def test_events_are_made_as_before() -> None:
-    """With positional arguments, without the fields that were added since."""
+    """Events can still be made with positional arguments, without fields that were added later."""
     one = lockfast.Acquired("door", 7, "me", 0.5)
 
     assert (one.name, one.token, one.owner, one.waited) == ("door", 7, "me", 0.5)

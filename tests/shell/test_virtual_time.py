@@ -36,7 +36,7 @@ def clients(number: int, **options: object) -> list[AsyncLocks]:
 
 
 def test_fifty_contenders_for_a_thousand_seconds() -> None:
-    """Never two inside, everybody gets a turn, and leases are renewed all the while."""
+    """There are never two inside, everybody gets a turn, and leases are renewed all the while."""
     events: Counter[str] = Counter()
     turns: Counter[int] = Counter()
     inside: Counter[str] = Counter()
@@ -79,8 +79,8 @@ def test_fifty_contenders_for_a_thousand_seconds() -> None:
     for name in tokens:
         mine = [turns[n] for n in range(CONTENDERS) if name_of(n) == name]
         assert max(mine) - min(mine) <= 1, "first come, first served"
-    # A thousand seconds of fifty contenders: a bound on the client's own cost, not a race. It is
-    # CPU time, so other work on this machine does not count.
+    # A thousand seconds of fifty contenders: the bound is on the client's own cost, and not a race.
+    # The cost is CPU time, so other work on this machine does not count.
     assert took < 20.0, f"{events['Acquired']} acquisitions took {took:.1f} s"
 
 
@@ -109,7 +109,7 @@ def test_a_suspend_is_noticed_before_any_further_call_returns() -> None:
 
 
 def test_a_sleeping_body_is_cancelled_after_a_suspend() -> None:
-    """The body slept through it, and is cancelled before it runs on."""
+    """A body that slept through the suspend is cancelled before it runs on."""
 
     async def main() -> None:
         [locks] = clients(1)

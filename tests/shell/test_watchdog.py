@@ -23,7 +23,7 @@ from lockfast_challenge.processes import eventually
 
 
 def test_an_abandoned_lease_is_no_longer_renewed() -> None:
-    """Neither the lease nor its lock is reachable: nobody could release it."""
+    """Neither the lease nor its lock is reachable, so nobody could release the lease."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=9.0)
@@ -65,7 +65,7 @@ def test_withdrawals_that_hang_keep_no_lease_from_its_renewal() -> None:
 
 
 def test_a_loss_is_told_while_a_renewal_hangs() -> None:
-    """The renewal is for another lease, and began before this one was even acquired."""
+    """The hanging renewal is for another lease, and began before the lost lease was acquired."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=6.0, request_timeout=5.0)
@@ -120,7 +120,7 @@ def test_a_renewal_that_cannot_be_made_does_not_end_the_background(
 
 
 def test_a_lease_whose_lock_is_kept_is_not_abandoned() -> None:
-    """`lock.release()` can still end it."""
+    """The program can still end the lease by `lock.release()`."""
 
     async def main() -> None:
         locks, _ = virtual(ttl=9.0)
@@ -139,7 +139,7 @@ def test_a_lease_whose_lock_is_kept_is_not_abandoned() -> None:
 
 
 def test_renewals_that_are_due_together_go_in_one_request() -> None:
-    """A thousand leases, three batches per ttl."""
+    """A thousand leases need three batches per ttl."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=30.0)
@@ -155,7 +155,7 @@ def test_renewals_that_are_due_together_go_in_one_request() -> None:
 
 
 def test_an_outage_shorter_than_the_ttl_loses_nothing() -> None:
-    """At risk, then renewed again."""
+    """The lease is at risk during the outage, and then renewed again."""
     events: list[str] = []
 
     async def main() -> None:
@@ -183,7 +183,7 @@ def test_an_outage_shorter_than_the_ttl_loses_nothing() -> None:
 def test_a_backend_that_fails_in_a_renewal_does_not_end_the_watchdog(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An error that is not one of ours is a defect; other leases are still renewed."""
+    """An error that is not one of Lockfast's is a defect, but other leases are still renewed."""
 
     async def main() -> None:
         locks, backend = virtual(ttl=30.0)
@@ -242,7 +242,7 @@ def test_the_line_of_a_loss_says_why(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_close_while_holding_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """The application did it itself, and would be warned once for each of its leases."""
+    """The application closed the client itself, and would be warned once for each of its leases."""
     caplog.set_level(logging.INFO, logger="lockfast")
     with Locks("memory://") as locks:
         for name in ("door", "window"):
@@ -256,7 +256,7 @@ def test_a_close_while_holding_is_no_warning(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_child_task_that_waits_for_its_parents_lock_is_warned() -> None:
-    """A child task is another owner: this wait would never end."""
+    """A child task is another owner than its parent, so this wait would never end."""
 
     async def main() -> None:
         locks, _ = virtual()
@@ -274,7 +274,7 @@ def test_a_child_task_that_waits_for_its_parents_lock_is_warned() -> None:
 
 
 def test_the_first_call_after_a_sleep_tells_of_the_loss() -> None:
-    """Sync: the clock jumped an hour, and no thread has looked yet."""
+    """In the sync flavour, the clock has jumped by an hour, and no thread has looked at it yet."""
     clock = ManualClock()
     clock.longest_sleep = 60.0  # the watchdog is asleep, as after a suspend
     locks = Locks.from_backend(MemoryBackend(clock=clock, store=MemoryStore(clock)), clock=clock)

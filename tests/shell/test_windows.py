@@ -21,7 +21,7 @@ TTL = 30.0
 
 
 class Pushing(AsyncMemoryBackend):
-    """Grants like a store that was not asked: for the rest of a window, and not for a ttl."""
+    """Grants for the rest of a window and not for a ttl, as a store does when it was not asked."""
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         answer = await super().try_acquire(claim, deadline=deadline)
@@ -38,7 +38,7 @@ def pushing(*, ttl: float) -> tuple[AsyncLocks, AsyncFaultyBackend]:
 
 @pytest.mark.parametrize("renew", [True, False], ids=["renewed", "not renewed"])
 def test_without_an_answered_renewal_it_is_lost_when_the_window_ends(*, renew: bool) -> None:
-    """The store admits the next claim at that moment, however long the ttl is."""
+    """When the window ends, the store admits the next claim, however long the ttl is."""
 
     async def main() -> None:
         locks, backend = pushing(ttl=TTL)

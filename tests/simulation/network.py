@@ -28,7 +28,7 @@ class NetworkConditions:
     """The current network conditions of one client."""
 
     delay: float
-    """The mean; most messages take less and a few much longer, so that later ones overtake them."""
+    """Mean delay; most messages take less, and a few so much longer that others overtake them."""
     loss: float = 0.0
 
 
@@ -86,7 +86,7 @@ class AsyncSimulatedBackend(AsyncMemoryBackend):
             answers.append(answer)
             answered.set()
 
-        # On no machine: a message travels on while its sender is frozen.
+        # Sent on no machine: a message travels on while its sender is frozen.
         self._send(lambda: self._send(arrive, work()))
         if not await runtime.wait_for(answered, deadline=deadline, clock=self._machine.clock):
             raise OutcomeUnknown("no answer came in time")

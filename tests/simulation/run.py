@@ -129,7 +129,8 @@ class _Play:
             elif kind == "delay":
                 await self._degrade(self._conditions, length, delay=0.6 * ttl * strength)
             elif kind == "slow, then cut":
-                # Late replies first, then none: a client that counts from a reply counts too long.
+                # Make replies late, then lose them all: a client that counts from a reply counts
+                # too long.
                 one = [self._conditions[aimed]]
                 await self._degrade(one, length, delay=0.5 * ttl * strength)
                 await self._degrade(one, 1.5 * ttl, loss=1.0)
@@ -160,7 +161,8 @@ class _Play:
         )
         draw = random.Random(seed + 1)  # noqa: S311 - a seed must repeat
         ttl = self._scenario.ttl
-        # A short timeout: a request is repeated while the effect of the first one still lasts.
+        # A short timeout, so that a request is repeated while the effect of the first request
+        # lasts.
         locks = AsyncLocks.from_backend(
             backend, clock=machine.clock, ttl=ttl, request_timeout=0.3 * ttl
         )
@@ -172,7 +174,7 @@ class _Play:
 
     async def _turn(self, locks: AsyncLocks, diary: _Diary, draw: random.Random) -> None:
         ttl = self._scenario.ttl
-        # Most turns are short; in a long one the lease is renewed several times.
+        # Most turns are short; in a long turn the lease is renewed several times.
         checks = draw.randrange(6) if draw.random() < SHORT_TURN_SHARE else 15
         plan = [draw.uniform(0.0, 0.3 * ttl) for _ in range(checks)]
         diary.begin("acquire")

@@ -19,7 +19,7 @@ _MACHINE: contextvars.ContextVar[Machine | None] = contextvars.ContextVar("machi
 
 
 class Machine:
-    """Where one client runs: whatever it starts runs here too."""
+    """The machine of one client, on which everything that the client starts runs too."""
 
     def __init__(self, loop: World, *, drift: float, seed: int) -> None:
         self.loop = loop
@@ -28,7 +28,7 @@ class Machine:
         self.deferred: list[Callable[[], None]] = []
 
     def context(self) -> contextvars.Context:
-        """Return a new context for a task that is to run here."""
+        """Return a new context for a task that is to run on this machine."""
         context = contextvars.Context()
         context.run(_MACHINE.set, self)
         return context
@@ -72,7 +72,7 @@ class World(VirtualTimeLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        """Run it next, or when its machine resumes."""
+        """Run the callback next, or when its machine resumes."""
         context = contextvars.copy_context() if context is None else context
         machine = context.get(_MACHINE)
         if machine is None:
@@ -89,7 +89,7 @@ class World(VirtualTimeLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Run it at that time, or when its machine resumes."""
+        """Run the callback at that time, or when its machine resumes."""
         context = contextvars.copy_context() if context is None else context
         machine = context.get(_MACHINE)
         if machine is None:
@@ -112,8 +112,8 @@ def _on(
         return
 
     def later() -> None:
-        # A callback that came due while the machine was frozen may be cancelled by one that runs
-        # first.
+        # A callback that came due while the machine was frozen may be cancelled by another callback
+        # that runs first.
         machine.loop.call_soon(_unless_cancelled, mine, callback, args, context=context)
 
     machine.deferred.append(later)

@@ -57,7 +57,7 @@ def others(url) -> Iterator[Locks]:
 
 @pytest.fixture
 def play(kind, url) -> Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]:
-    """Run a scene with two clients of one store, in the flavour of the library."""
+    """Run a scene with two clients of one store of locks, in the flavour of the library."""
 
     def run(scene: Callable[..., Coroutine[Any, Any, Any]]) -> Any:
         async def played() -> Any:

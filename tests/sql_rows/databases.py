@@ -23,7 +23,7 @@ WAYS = (
     *("sqlalchemy sqlite", "sqlalchemy postgresql", "sqlalchemy mariadb"),
     *("sqlalchemy postgresql asyncio", "sqlalchemy mariadb asyncio"),
 )
-"""The databases, with the libraries through which they are used."""
+"""Each database with each library through which it is used."""
 
 SERVERS = {"mariadb": mariadb.shared_server, "mysql": mysql.shared_server}
 

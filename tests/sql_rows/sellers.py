@@ -1,7 +1,7 @@
 """Sellers of a stock in a table, one for each library that has transactions.
 
-Each reads what is left and writes one less, in a transaction that it commits later. All have the
-same methods, which must be awaited; with a blocking library they run at once.
+A seller reads what is left and writes one less, in a transaction that it commits later. All sellers
+have the same methods, which must be awaited; with a blocking library they run at once.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     stock_of_rows.py WAY PROCESSES TIMES DATABASE ADDRESS TABLE
 
-When all are done, it prints what each has taken, one line per process. The exit code is 0 if that
-of every process was.
+When all are done, it prints what each process has taken, one line per process. The exit code is 0
+if every process ended with 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lockfast.sql_rows import Versioned, claim_rows
 
 
 def versioned(name: str, address: str, table: str, times: int) -> Iterator[int]:
-    """Read, and write only if the row has not changed since; otherwise try again."""
+    """Read a row, and write it only if it has not changed since; otherwise try again."""
     connection = connected(name, address)
     rows = Versioned(table, key="id")
     for _ in range(times):
@@ -33,7 +33,7 @@ def versioned(name: str, address: str, table: str, times: int) -> Iterator[int]:
 
 
 def unguarded(name: str, address: str, table: str, times: int) -> Iterator[int]:
-    """Read and write without any check, to show what goes wrong."""
+    """Read and write a row without any check, to show what goes wrong."""
     connection = connected(name, address)
     cursor = connection.cursor()
     for _ in range(times):
@@ -48,10 +48,10 @@ def unguarded(name: str, address: str, table: str, times: int) -> Iterator[int]:
 
 
 def claimed(name: str, address: str, table: str, _times: int) -> Iterator[int]:
-    """Take whole rows, each for one process alone, as long as there are some.
+    """Take whole rows, each for one process alone, as long as there are any.
 
-    Expiry is not under test: with sixteen writers to one file on a busy machine, one of them may
-    have to wait for longer than the usual half minute.
+    Expiry is not under test: with sixteen writers to one file on a busy machine, a writer may have
+    to wait for longer than the usual half minute.
     """
     with claim_rows(
         lambda: connected(name, address), table, key="id", where={"taken": 0}, limit=10, ttl=LONG
@@ -87,7 +87,7 @@ WAYS: dict[str, Callable[..., Iterator[int]]] = {
 
 
 def take(way: str, arguments: Any, together: Barrier, told: Any) -> None:
-    """Take, once all processes are ready, and report what was taken; None after a failure."""
+    """Take pieces, once all processes are ready, and report them; report None after a failure."""
     together.wait(LONG)
     had: list[int] | None = None
     try:

@@ -1,4 +1,4 @@
-"""A worker has a row to itself for as long as it works on it: every library, both flavours."""
+"""A worker has a row to itself while it works on the row: every library, both flavours."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def claims(database: Database, table: str, **options: Any) -> Any:
 
 
 async def following(rows: Any) -> Any:
-    """Return the next row, of either flavour; None if there is none."""
+    """Return the next row of a loop of either flavour; None if there is none."""
     if hasattr(rows, "__anext__"):
         return await anext(rows, None)
     return next(rows, None)
 
 
 def end_all_claims(database: Database, table: str) -> None:
-    """Let every claim expire: the clock is the database's own."""
+    """End every claim in its row, because the clock is the database's own."""
     database.run(f"UPDATE {table} SET claimed_until = 1 WHERE claimed_until IS NOT NULL")
 
 
@@ -200,7 +200,7 @@ def test_the_watchdog_renews_while_a_row_is_worked_on(database, jobs):
 
 
 def test_a_renewal_tells_of_a_row_that_another_has(database, jobs):
-    """The holder learns of it long before it finishes."""
+    """The holder learns of the loss long before it finishes the row."""
 
     async def scene(claiming):
         row = await following(claiming(database, jobs))
@@ -267,7 +267,7 @@ def test_a_row_that_is_gone_is_told(plain, jobs):
 
 
 def test_a_loop_that_is_left_gives_back_what_it_had_not_handed_out(plain, jobs, eventually):
-    """In the background, because Python does not report that a `for` statement was left."""
+    """The rows go back in the background, as Python does not report that a `for` loop was left."""
     for row in claims(plain, jobs, limit=4):
         row.finish(state="done")
         break
@@ -275,7 +275,7 @@ def test_a_loop_that_is_left_gives_back_what_it_had_not_handed_out(plain, jobs, 
     eventually(lambda: plain.run(f"SELECT id FROM {jobs} WHERE claimed_until IS NOT NULL") == [])
 
 
-@pytest.mark.parametrize("plain", ["postgresql", "mariadb"], indirect=True)  # SQLite locks all
+@pytest.mark.parametrize("plain", ["postgresql", "mariadb"], indirect=True)  # SQLite locks all rows
 def test_rows_that_another_transaction_locks_are_passed_over(jobs, plain):
     other = connected(plain.name, plain.address())
     other.cursor().execute(f"SELECT * FROM {jobs} WHERE id IN (5, 3) FOR UPDATE")

@@ -86,7 +86,7 @@ def test_a_block_that_is_never_entered_changes_nothing_and_says_so(shop, locks):
     with pytest.warns(ResourceWarning, match="'stock'.* `with` statement"):
         hold_until_commit(lease, shop)
 
-    lease.release()  # would raise if it had been released
+    lease.release()  # would raise if the lease had been released
 
 
 def test_a_block_that_cannot_be_entered_changes_nothing(shop, locks):
@@ -108,7 +108,7 @@ def test_a_block_is_entered_while_the_lease_is_held(shop, locks):
 
 
 def test_a_connection_whose_own_block_would_not_commit_is_refused(locks):
-    """Since Python 3.12, leaving a sqlite3 block does not commit if this is set."""
+    """Since Python 3.12, a sqlite3 block does not commit if the connection's `autocommit` is on."""
 
     class Autocommitting(sqlite3.Connection):
         autocommit = True
@@ -205,7 +205,7 @@ def test_a_session_that_begins_nothing_by_itself_has_to_begin_first(shop, locks,
 
 
 def test_a_connection_that_begins_by_a_statement_has_to_begin_first_in_asyncio(url):
-    """The statement cannot be awaited here."""
+    """The statement that begins the transaction cannot be awaited in that call."""
 
     async def scene():
         server = postgresql.shared_server().url().replace("://", "+psycopg://")
@@ -231,7 +231,7 @@ def test_a_connection_that_begins_by_a_statement_has_to_begin_first_in_asyncio(u
 
 
 def test_a_two_phase_transaction_of_a_connection_is_refused(locks):
-    """It ends with other events, so the lease would not be checked."""
+    """A two-phase transaction ends with other events, so the lease would not be checked."""
     lease = locks.lock("stock").acquire()
     server = postgresql.shared_server().url().replace("://", "+psycopg://")
     engine = sqlalchemy.create_engine(server, poolclass=NullPool)

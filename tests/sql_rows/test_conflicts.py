@@ -42,5 +42,5 @@ def test_a_deadlock_is_a_conflict_by_every_library(error):
     ids=repr,
 )
 def test_what_the_callers_own_code_raises_is_none(error):
-    """Even if it contains a number that MySQL uses too, or something that cannot be compared."""
+    """The caller's error is no conflict, even with a number of MySQL's or an incomparable value."""
     assert not is_conflict(error)

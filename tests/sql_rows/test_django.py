@@ -106,7 +106,7 @@ def test_a_rollback_frees_the_name(shop, transaction, clients):
 
 
 def test_a_commit_without_an_answer_releases_nothing(shop, transaction, clients, caplog):
-    """Django drops the commit's hooks, as after a rollback, but the connection is lost."""
+    """Django drops the hooks as after a rollback, but an unanswered commit may have happened."""
     from django.db import OperationalError, connections  # noqa: PLC0415 - as above
 
     ours, theirs = clients

@@ -31,7 +31,7 @@ def jobs(database) -> str:
 
 
 def test_a_row_that_was_lost_while_it_waited_is_not_handed_out(database, jobs):
-    """Another worker has it by now, and both would do the same work."""
+    """Another worker has the lost row by now, and both would do the same work."""
     with claims(database, jobs, limit=3) as rows:
         assert next(rows)["id"] == 5
         database.run(f"UPDATE {jobs} SET claim_token = claim_token + 1 WHERE id = 4")
@@ -43,7 +43,7 @@ def test_a_row_that_was_lost_while_it_waited_is_not_handed_out(database, jobs):
 
 
 def test_a_close_ends_all_although_a_row_could_not_be_given_back(database, jobs):
-    """The others are given back, the row in hand is marked as lost, and the error is raised."""
+    """All other rows are given back, the row in hand is marked as lost, and the error is raised."""
     made: list[sqlite3.Connection] = []
 
     def connect() -> sqlite3.Connection:
@@ -84,7 +84,7 @@ def test_sigterm_ends_a_loop_though_an_earlier_one_is_kept(database, jobs):
 
 
 def test_a_program_that_has_left_its_loop_is_ended_when_sigterm_comes_again(database, jobs):
-    """No loop is left that would check for the first signal."""
+    """After the loop, nothing checks for the first signal; the second signal ends the program."""
     with _worker("leaves", database, jobs) as worker:
         assert _next(worker) == "left"
         end = time.monotonic() + 60

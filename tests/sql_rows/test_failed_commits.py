@@ -1,4 +1,4 @@
-"""A commit that fails may leave the transaction open, and then the next one needs the lease too."""
+"""A commit that fails may leave the transaction open: the next commit then needs the lease too."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_connection_that_broke_before_the_commit_has_nothing_left_to_commit(lo
 
 @pytest.fixture
 def bills(tmp_path):
-    """An engine with a table whose foreign key is checked at the commit, which therefore fails."""
+    """An engine with a foreign key that is checked at the commit, which therefore fails."""
     in_a_file(tmp_path / "shop.db").close()
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/shop.db", poolclass=NullPool)
 
@@ -137,7 +137,7 @@ def bills(tmp_path):
 def test_a_connection_whose_commit_failed_keeps_nothing_for_a_commit_without_the_lease(
     bills, locks, others
 ):
-    """SQLAlchemy's own rollback after it does not reach the driver."""
+    """SQLAlchemy's own rollback after the failed commit does not reach the driver."""
     with bills.connect() as connection:
         hold_until_commit(locks.lock("stock").acquire(), connection)
         connection.execute(text("UPDATE stock SET left_over = 5"))

@@ -1,7 +1,7 @@
 """With every library: a lock released before the commit lets the next seller read the old row.
 
-Two sellers each take a lamp from a stock of ten. It goes wrong between the end of the first one's
-block and its commit.
+Two sellers each take a lamp from a stock of ten. The second seller reads between the end of the
+first seller's block and the commit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lockfast.sql_rows import hold_until_commit
 
 
 async def two_sales(shop: Shop, ours: Any, theirs: Any, *, tied: bool) -> int:
-    """Let the second seller begin when the first has left its block; return what is left."""
+    """Let the second seller begin when the first has left its block; return the lamps left."""
     first, second = await shop.seller(), await shop.seller()
     lock = ours.lock("stock")
     lease = await settled(lock.acquire())
@@ -50,7 +50,7 @@ async def _block(lease: Any):
 
 
 def test_without_it_one_of_two_sales_is_lost(shop, play):
-    """Otherwise the next test would prove nothing."""
+    """If no sale were lost without it, the next test would prove nothing."""
     assert play(lambda a, b: two_sales(shop, a, b, tied=False)) == 9
 
 
@@ -146,7 +146,7 @@ def test_two_leases_end_with_one_transaction_and_the_next_has_its_own(shop, play
 
 
 def test_one_refused_of_two_keeps_the_commit_from_happening(shop, play):
-    """The first lease is valid, but must not let the commit happen."""
+    """The lease on "a" is valid, but it must not let the commit happen without the lease on "b"."""
 
     async def scene(ours, _theirs):
         seller = await shop.seller()

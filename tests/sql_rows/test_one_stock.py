@@ -1,6 +1,7 @@
-"""Sixteen processes take many each from one stock: exact on every database, unlike without.
+"""Sixteen processes take many pieces each from one stock; the count is exact on every database.
 
-With a version column, all take from one row; with claims, each takes rows of its own.
+With a version column, all processes take from one row; with claims, each takes rows of its own.
+Without either, pieces are lost or taken twice.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def pieces(plain) -> str:
     return table
 
 
-@pytest.mark.timeout(LONG)  # a busy machine runs the processes as it likes
+@pytest.mark.timeout(LONG)  # a busy machine may take long to run all processes
 def test_by_a_version_none_is_lost(plain, stock):
     had = taken(plain, stock, "versioned")
 
@@ -56,7 +57,7 @@ def test_by_a_version_none_is_lost(plain, stock):
 
 @pytest.mark.timeout(LONG)
 def test_without_a_version_some_are_lost(plain, stock):
-    """Otherwise the test above would prove nothing."""
+    """If no piece were lost without a version, the test above would prove nothing."""
     had = taken(plain, stock, "unguarded", times=20)
 
     [[left]] = plain.run(f"SELECT n FROM {stock}")
@@ -74,7 +75,7 @@ def test_by_claims_no_row_is_had_twice_and_none_is_left(plain, pieces):
 
 @pytest.mark.timeout(LONG)
 def test_without_claims_some_rows_are_had_twice(plain, pieces):
-    """Otherwise the test above would prove nothing."""
+    """If no row were taken twice without claims, the test above would prove nothing."""
     had = taken(plain, pieces, "unclaimed", times=20)
 
     assert len(set(had)) < len(had)

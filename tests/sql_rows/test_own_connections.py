@@ -86,7 +86,7 @@ def test_so_it_is_in_asyncio(tmp_path):
 
 @pytest.mark.parametrize("limit", [1, 5])
 def test_a_key_that_several_rows_share_is_refused(database, jobs, limit):
-    """If the loop just ended here, it would seem that there was no work."""
+    """If the loop just ended, there would seem to be no work."""
     with (
         claims(database, jobs, key="state", order_by="born", limit=limit) as rows,
         pytest.raises(ConfigurationError, match="not unique"),

@@ -1,4 +1,7 @@
-"""A worker's transaction may lock rows for long; it and renewals do not wait for each other."""
+"""A worker's transaction may lock rows for long, while renewals and results go on.
+
+The transaction and the renewals do not wait for each other.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def until(database: Database, table: str, key: int) -> float:
 
 
 async def renewed(database: Database, table: str, key: int) -> bool:
-    """Whether the row's deadline moves within the timeout."""
+    """Return whether the row's deadline moves within the timeout."""
     first, end = until(database, table, key), time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if until(database, table, key) > first:
@@ -117,7 +120,7 @@ def test_a_result_in_a_transaction_waits_for_no_renewal(plain, jobs):
 
 
 def test_a_renewal_waits_for_sqlites_writer_no_longer_than_it_may(tmp_path):
-    """Afterwards its connection has the usual timeout again: a pool may lend it to others."""
+    """Afterwards the connection has its usual timeout again: a pool may lend it to others."""
     database, clock, made = Database("sqlite", tmp_path), Clock(), []
     leases, grant = claimed(database, five_jobs(database), made)
     writer = connected(database.name, database.address())

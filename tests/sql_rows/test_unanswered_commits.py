@@ -68,7 +68,7 @@ class LossyShop:
         self.table = shop.table
 
     async def seller(self) -> Seller:
-        """Connect, and lose the next commit on its way."""
+        """Connect a seller, and lose its next commit on the way to the server."""
         seller = await self._connected()
         # MySQL's drivers send SET AUTOCOMMIT when they connect.
         commits = self._proxy.hold_requests(
@@ -82,7 +82,7 @@ class LossyShop:
             self._proxy.cut(told=True)
 
     def deliver(self) -> None:
-        """Deliver to the server what was held back."""
+        """Deliver to the server what was held back on the path."""
         self._proxy.let_through()
 
     async def _connected(self) -> Seller:
@@ -140,12 +140,12 @@ async def sell_in_vain(lossy: LossyShop, locks: Any, *, ttl: float, in_block: bo
 
 @pytest.mark.parametrize("kind", WAYS)
 def test_a_commit_without_an_answer_releases_nothing(lossy, play, caplog):
-    """Neither do the end of the block and closing the connection."""
+    """Neither the end of the block nor closing the connection releases the lease."""
 
     async def scene(ours, theirs):
         seller = await sell_in_vain(lossy, ours, ttl=600, in_block=True)
         after_commit = await settled(theirs.lock("stock").try_acquire())
-        with contextlib.suppress(Exception):  # some drivers complain that it is gone
+        with contextlib.suppress(Exception):  # some drivers complain about the lost connection
             await seller.close()
         return after_commit, await settled(theirs.lock("stock").try_acquire())
 
@@ -160,7 +160,7 @@ def test_a_commit_without_an_answer_releases_nothing(lossy, play, caplog):
 
 @pytest.mark.parametrize("kind", ["psycopg", "psycopg asyncio"])
 def test_its_own_thread_or_task_does_not_enter_again_meanwhile(lossy, play):
-    """It would read the old row too when it tries again."""
+    """A retry in the same thread or task would read the old row too."""
 
     async def scene(ours, _theirs):
         await sell_in_vain(lossy, ours, ttl=600)

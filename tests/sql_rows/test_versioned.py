@@ -1,4 +1,4 @@
-"""A row is written only if it is still as it was read: every library, both flavours."""
+"""A row is written only if it has not changed since it was read: every library, both flavours."""
 
 from __future__ import annotations
 

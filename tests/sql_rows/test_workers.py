@@ -52,7 +52,7 @@ def test_the_row_of_a_worker_that_crashed_comes_back(plain, jobs, hired):
 
 
 def test_what_a_frozen_worker_brings_late_is_refused(plain, jobs, hired):
-    """While it is frozen, its ttl passes and another worker gets the row; then it wakes up."""
+    """A worker is frozen until its ttl is over and another worker has the row; then it wakes up."""
     frozen = hired(ttl=1.0)
     assert frozen.ask("claim") == 1
     frozen.freeze()
@@ -68,7 +68,7 @@ def test_what_a_frozen_worker_brings_late_is_refused(plain, jobs, hired):
 
 
 def _another(hired) -> Puppet:
-    """Return a worker that has the row, once it is free: each worker tries once."""
+    """Return a worker that has the row, once the row is free: each worker tries once."""
     deadline = time.monotonic() + 60
     while True:
         worker = hired(ttl=60.0)
@@ -82,7 +82,7 @@ def _another(hired) -> Puppet:
 
 
 def test_sigterm_ends_a_loop_after_the_row_in_hand(plain, jobs):
-    """The other claimed rows are given back at once, and nothing is left half done."""
+    """All other claimed rows are given back at once, and nothing is left half done."""
     plain.run(f"INSERT INTO {jobs} VALUES (2, 'pending', NULL, NULL), (3, 'pending', NULL, NULL)")
     with worker_loop(plain, jobs) as worker:
         assert _next(worker) == "has 1"
@@ -100,7 +100,7 @@ def test_sigterm_ends_a_loop_that_waits_for_work(plain, jobs):
     with worker_loop(plain, jobs) as worker:
         assert _next(worker) == "has 1"
         _tell(worker)
-        assert _next(worker) == "did 1"  # now it waits for an hour
+        assert _next(worker) == "did 1"  # the worker now waits for an hour
         worker.send_signal(signal.SIGTERM)
 
         assert _next(worker) == "over"

@@ -2,7 +2,7 @@
 
     worker_leaving.py "leaves" | "fails first" | "keeps first" FILE TABLE
 
-In the second loop, it finishes a row when a line arrives on stdin.
+In the second loop, the worker finishes a row when a line arrives on stdin.
 """
 
 from __future__ import annotations

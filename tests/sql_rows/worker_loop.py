@@ -2,7 +2,7 @@
 
     worker_loop.py DATABASE ADDRESS TABLE
 
-It finishes a row when a line arrives on stdin.
+The worker finishes a row when a line arrives on stdin.
 """
 
 from __future__ import annotations

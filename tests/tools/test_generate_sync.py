@@ -250,7 +250,7 @@ def test_an_async_name_that_is_nobodys_is_refused(
 def test_what_only_a_foreign_asyncio_library_has_is_refused(
     source: str, what: str, write: Callable[..., Path], generate: Generate
 ) -> None:
-    """Kept, it would be called without `await` in the sync tree; renamed, it would not exist."""
+    """If kept, the name would be called without `await`; if renamed, it would not exist."""
     write("class AsyncClient: ...\n", name="client.py")
     write(source)
 
@@ -296,7 +296,7 @@ def test_a_name_whose_sync_form_is_taken_is_refused(
 def test_every_folder_of_that_name_has_its_sync_twin_beside_it(
     tmp_path: Path, write: Callable[..., Path], generate: Generate
 ) -> None:
-    """A new store is a new folder: neither it nor its classes are registered with the generator."""
+    """A new store is a new folder: nothing in the folder is registered with the generator."""
     write("class AsyncStoreBackend: ...\n", name="deep/store.py", room="src/lockfast/a/b/_async")
     write(
         "from lockfast.a.b._async.deep.store import AsyncStoreBackend as Store\n__all__ = [Store]\n"

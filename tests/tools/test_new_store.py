@@ -1,7 +1,7 @@
 """A new store is one folder, one line in the table of URLs, one registration and one page.
 
-It is added to a copy of the tree by the steps of CONTRIBUTING. Its code is copied from the memory
-store, which is a store like any other.
+The tests add a store to a copy of the tree by the steps of CONTRIBUTING. Its code is copied from
+the memory store, which is a store like any other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COPIED = (
     "*.md",
 )
 
-# Each test starts programs, which start others, on a machine that may be busy.
+# Each test starts programs, which start other programs, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(180)
 
 TABLES = {"ARCHITECTURE.md", "README.md", "docs/README.md", "docs/reference/capabilities.md"}
@@ -119,7 +119,7 @@ def files(root: Path) -> dict[str, str]:
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
-    """Return what is new or different, with the added and removed lines."""
+    """Return the new and the different files, with the added and removed lines."""
     return {
         name: "".join(
             line

@@ -1,4 +1,4 @@
-"""The suite runs on the requested event loop, and says so if it cannot."""
+"""The suite runs on the requested event loop, and reports an error if it cannot."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def shown(platform: str) -> subprocess.CompletedProcess[str]:
     [("macos", ["macOS", "None", "apfs"]), ("windows", ["Windows", "None", "fixed drive"])],
 )
 def test_every_process_of_a_test_is_in_the_same_disguise(platform, lines):
-    """Otherwise the second process would think that the file belongs to another kernel."""
+    """An undisguised second process would think that the file belongs to another kernel."""
     done = shown(platform)
 
     assert done.stderr == ""

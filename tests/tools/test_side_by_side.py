@@ -102,7 +102,7 @@ def test_all_runs_together_have_no_more_seats_than_one(monkeypatch, tmp_path):
 
 
 def test_each_further_run_leaves_fewer_seats(monkeypatch, tmp_path):
-    """Its servers need processor time too; it counts until it ends."""
+    """The servers of a further run need processor time too; the run counts until it ends."""
     monkeypatch.setattr(side_by_side, "number_of_workers", lambda: 10)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv(SEATED)

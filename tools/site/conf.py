@@ -19,11 +19,11 @@ release = PYPROJECT["project"]["version"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
-# Otherwise "--" in a sentence about an option becomes a dash.
+# Otherwise "--" in a sentence about an option would become a dash.
 smartquotes = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
-# Console output is not a language: an ellipsis or a prompt is not an error.
+# Console output contains ellipses and prompts, which Pygments would report as errors.
 suppress_warnings = ["misc.highlighting_failure"]
 
 autodoc_class_signature = "mixed"

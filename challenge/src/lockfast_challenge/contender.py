@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class NotGranted(Exception):
-    """A definite no: nothing was acquired, or the hold has ended.
+    """A definite no: the lock was not acquired, or the hold has ended.
 
     After any other error, the outcome is unknown.
     """
@@ -27,12 +27,12 @@ class NeverRaised(BaseException):
 class HeldLock(Protocol):
     """A lock that was acquired.
 
-    If it also has a `deadline`, the holder may act until then, according to the last check.
+    If the object also has a `deadline`, the holder may act until then, according to the last check.
     """
 
     @property
     def token(self) -> int | None:
-        """The fencing token, where the lock has one."""
+        """The fencing token, or None if the lock has no tokens."""
 
     def check(self) -> None:
         """Return if the holder may act; raise NotGranted otherwise. This does no I/O."""
@@ -44,7 +44,8 @@ class HeldLock(Protocol):
 class Contender(Protocol):
     """One client's access to the locks of one store.
 
-    If it has a true `is_interrupted_once`, the cleanup after an interrupt is not interrupted again.
+    A second interrupt during the cleanup after an interrupt is suppressed if the class has a true
+    `is_interrupted_once`.
     """
 
     def acquire(self, name: str, *, timeout: float) -> HeldLock:
@@ -61,24 +62,24 @@ class Contender(Protocol):
 
 
 class SharingContender(Contender, Protocol):
-    """A contender that can also admit several holders at once, for the workloads that need it."""
+    """A contender that can also admit several holders at once, as some workloads need."""
 
     def acquire_share(self, name: str, *, weight: int, capacity: int, timeout: float) -> HeldLock:
-        """Like `acquire`, on a semaphore of this capacity, or on a read-write lock if it is ALL."""
+        """Like `acquire`, but on a semaphore; on a read-write lock if the capacity is ALL."""
 
 
 class ContenderFactory(Protocol):
     """A contender class, found by its dotted name and instantiated in the client's own process."""
 
     def __call__(self, url: str, *, ttl: float, clock_ahead: float) -> Contender:
-        """`clock_ahead` is the error of this client's wall clock, for locks that use one."""
+        """Return a contender; `clock_ahead` is the error of the client's wall clock, in seconds."""
 
 
 class Imports(Protocol):
-    """Optional part of a contender class whose locks need further imports for some URLs."""
+    """Optional part of a contender class: imports that its locks need for some URLs."""
 
     def imports(self, url: str) -> None:
-        """Import those modules now, before the client is forked; do no I/O and start no thread."""
+        """Import modules for this URL before the client is forked; do no I/O, start no thread."""
 
 
 class Surveys(Protocol):
@@ -92,7 +93,7 @@ class Surveys(Protocol):
         """Whether a lease lasts as long as it is held, however short its ttl."""
 
     def left(self, url: str, name: str) -> list[str]:
-        """Return who still holds the name or waits for it, each in words."""
+        """Return the holders of the name and the clients that wait for it, each in words."""
 
 
 def made_by(dotted: str) -> ContenderFactory:

@@ -1,7 +1,7 @@
-"""What clients did and saw: one line of JSON per event, in each client's order.
+"""What clients did and saw: one line of JSON for each event, in each client's order.
 
-An operation has two events, one before its request and one at its reply. A client that is killed in
-between leaves only the first event, and the outcome is unknown.
+An operation has two events, the first before its request and the second at its reply. A client that
+is killed in between leaves only the first event, and the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NotAHistory(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvent:
-    """One thing that one client saw, at a time on the clock that all clients of a run share."""
+    """One thing that one client saw, with its time on a clock that all clients of a run share."""
 
     at: float
     client: str
@@ -41,14 +41,14 @@ class HistoryEvent:
     capacity: int = 1
     token: int | None = None
     within: int | None = None
-    """The hold of the same client that this one re-entered, if any."""
+    """The client's own hold that this hold re-entered; None if this hold is not a re-entry."""
     reason: str = ""
     deadline: float | None = None
-    """The time until which the holder may act according to the lease itself, if the lease has a
-    deadline.
+    """The time until which the holder may act according to the lease itself.
 
-    The deadline is on the clock of `at`, and is read after the check. So a client that is frozen in
-    between records a later deadline, which causes no false finding.
+    None if the lease has no deadline. The deadline is on the clock of `at`, and is read after the
+    check. So a client that is frozen in between records a later deadline, which causes no false
+    finding.
     """
 
     def line(self) -> str:
@@ -67,7 +67,7 @@ _FIELDS = {field.name for field in fields(HistoryEvent)}
 
 
 def read(lines: Iterable[str]) -> Iterator[HistoryEvent]:
-    """Yield the events of a history; a last line that a kill cut off is left out."""
+    """Yield the events of a history; leave out a last line that a kill cut off."""
     cut: str | None = None
     for number, line in enumerate(lines, 1):
         if cut is not None:
@@ -86,7 +86,7 @@ def read(lines: Iterable[str]) -> Iterator[HistoryEvent]:
 
 
 def begun_since(events: Sequence[HistoryEvent], at: float) -> list[HistoryEvent]:
-    """Return the events of the operations that were requested at that time or later."""
+    """Return the events of all operations that were requested at the time `at` or later."""
     begun = {(one.client, one.number) for one in events if one.phase == "invoked" and one.at >= at}
     return [one for one in events if (one.client, one.number) in begun]
 

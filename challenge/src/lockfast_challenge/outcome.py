@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 # What clients do while they hold the lock, and what the lock protects.
 #
-# Only a resource behind the token check must survive whatever happens, because a holder that is
-# frozen between its last check of the lease and its write comes too late under any lock (Jepsen's
-# tests of etcd have the same three cases).
+# Only a resource behind the token check must survive whatever happens, because under any lock the
+# write of a holder that was frozen after its last check of the lease comes too late (Jepsen's tests
+# of etcd have the same three cases).
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Workload:
 
     kind: Literal["lock", "counter", "set", "read-write", "semaphore"]
     is_guarded: bool = False
-    """Whether the resource refuses a token below one that it has seen."""
+    """Whether the resource refuses a token that is smaller than one that the resource has seen."""
     longest: float = 2.0
     """Longest work time of a long turn, in ttls."""
     capacity: int = 1
@@ -55,7 +55,7 @@ WORKLOADS = {
     # learning of its loss.
     "slow-lock": Workload("lock", long=0.8, longest=4.0),
 }
-"""Workloads by the name that `--workload` takes."""
+"""Maps the names that `--workload` takes to the workloads."""
 
 
 Kind = Literal[
@@ -63,7 +63,7 @@ Kind = Literal[
 ]
 
 Verdict = Literal["valid", "invalid", "unknown"]
-"""`unknown`: nothing was wrong, but too little happened to call the run valid."""
+"""`unknown`: nothing was wrong, but too little happened for a run to be called valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,7 @@ class Strike:
     began: float
     ended: float
     is_aimed: bool = True
-    """Whether the victim had the role; False if none had it in time and a random client was struck.
-    """
+    """Whether the victim had the role; False if a random client was struck because none had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +105,12 @@ class Write:
     token: int | None
     is_accepted: bool
     is_lost: bool
-    """Whether it overwrote a value that its writer had not read."""
+    """Whether the write overwrote a value that its writer had not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFinding:
-    """One thing that is wrong, or that the store's page documents as possible."""
+    """A fault of the lock, or something that the store's page documents as possible."""
 
     kind: Kind
     at: float
@@ -119,15 +118,17 @@ class RunFinding:
     """The finding as a sentence."""
     clients: tuple[str, ...] = ()
     is_documented: bool = False
-    """Whether the finding lies beyond the store's guarantee; it is then counted, but is not the
-    fault of the lock."""
+    """Whether the store does not guarantee to prevent this.
+
+    The finding is then counted, but is not the fault of the lock.
+    """
     example: tuple[HistoryEvent, ...] = ()
     """The fewest events that show the finding."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """Everything about one run. All times are on one clock, which all clients share."""
+    """Everything about one run, with all times on one clock, which all clients share."""
 
     setting: Setting
     began: float = 0.0
@@ -140,7 +141,7 @@ class Outcome:
     """Faults that could not be injected here, and why."""
     grants: int = 0
     cut_short: str = ""
-    """What ended the run early other than a finding, in words; empty if nothing did."""
+    """The reason, other than a finding, why the run ended early; empty if it did not."""
 
     @property
     def verdict(self) -> Verdict:
@@ -151,7 +152,7 @@ class Outcome:
 
     @property
     def shows_nothing(self) -> str:
-        """Why a run without findings shows nothing, in words; empty if it shows something."""
+        """Why a run without findings proves nothing, in words; empty if it proves something."""
         if not self.grants:
             return "nothing was granted"
         if WORKLOADS[self.setting.workload].is_guarded and not self._has_written:
@@ -178,21 +179,20 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How one client process ended, and its descriptors and threads before and after."""
+    """How one client process ended, and its descriptors and threads before and after its work."""
 
     client: str
     at: float
     returncode: int
     """As in `subprocess`: negative for a signal."""
     was_killed: bool = False
-    """Whether the run killed the process on purpose, and not because it hung."""
+    """Whether the run killed the process on purpose; False if it was killed because it hung."""
     was_asked: bool = True
     """Whether the process was asked to end."""
     hung_for: float = 0.0
-    """Seconds after which the process still had not ended and the run killed it; 0 if it ended in
-    time."""
+    """Seconds that the process was given to end before it was killed; 0 if it ended in time."""
     descriptors: tuple[int, int] | None = None
-    """Counts before the client was opened and after it was closed; None if not counted."""
+    """Counts before the client was opened and after the client was closed; None if not counted."""
     threads: tuple[int, int] | None = None
     in_use: tuple[int, int] | None = None
     """Numbers of descriptors and threads after the last operation, with the client still open."""
@@ -200,7 +200,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One run, with all times on one clock. Each process of a client has a name of its own."""
+    """One run, with all times on one clock. Each process of a client has its own name."""
 
     events: Sequence[HistoryEvent]
     writes: Sequence[Write]
@@ -209,18 +209,22 @@ class Recorded:
     """Time spans in which no fault struck; each begins after the clients had time to recover."""
     exits: Sequence[Exit]
     left: Sequence[str]
-    """Holders and waiters that remain in the store though all clients are gone, in words."""
+    """Holders and waiters that are left in the store after all clients have ended, in words."""
     ttl: float
     bound: float
-    """Time limit for another client to get in after a dead holder's ttl, in seconds, on a machine
-    that does little else."""
+    """Maximum time from the end of a dead holder's ttl to the next grant, in seconds.
+
+    This is the time on a machine that does little else.
+    """
     hiccups: Sequence[tuple[float, float]] = ()
-    """When the run itself was late in a quiet stretch, and by how many seconds."""
+    """The times at which the run itself was late in a quiet stretch, and by how many seconds."""
     forgives: Mapping[str, str] = field(default_factory=dict)
-    """For each kind of fault, the documented reason why two clients may hold at once; empty if they
-    may not."""
+    """Maps a kind of fault to the documented reason why two clients may hold at once under it.
+
+    The reason is empty if two clients must not hold at once.
+    """
     is_guarded: bool = False
-    """Whether the resource checks the tokens of its writes."""
+    """Whether the resource checks the token of each write."""
     is_fair: bool = False
     """Whether the lock serves in order of arrival, so that no client is passed over forever."""
     is_renewed: bool = False

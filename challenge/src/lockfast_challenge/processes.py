@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 # Waits for a condition instead of sleeping for a fixed time.
 
 EVENTUALLY_SECONDS = 60.0
-"""Timeout for a condition, in seconds; one that is not true by then never becomes true."""
+"""Timeout for a condition, in seconds; a condition that is not true by then never becomes true."""
 
 POLL_FIRST_SECONDS, POLL_LONGEST_SECONDS = 0.005, 0.05
-"""First and longest pause between two polls. The pause grows because the polled server may be busy
-with the very thing that is awaited."""
+"""First and longest pause between two polls, in seconds.
+
+The pause grows because the polled server may be busy with the very thing that is awaited.
+"""
 
 
 class NeverHappened(AssertionError):
-    """A condition did not become true in time, so the test that waited for it has failed."""
+    """A condition did not become true in time, so whatever waited for it has failed."""
 
 
 def eventually(
@@ -36,7 +38,7 @@ def eventually(
     what: str = "it has happened",
     despite: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Wait until something has happened; fail if it never does.
+    """Wait until the condition is true; fail if it never becomes true.
 
     `what` describes the condition in the failure message. `despite` lists the errors that mean "not
     yet", such as those of a server that is starting.
@@ -65,10 +67,10 @@ def freeze(process: subprocess.Popen[bytes]) -> None:
 
 
 def freeze_family(process: subprocess.Popen[bytes]) -> None:
-    """Freeze a process and all its descendants; some servers run one process for each client."""
+    """Freeze a process and all its descendants; some servers run a process for each client."""
     freeze(process)
-    # Freeze the parent first, so that it starts no more children. Repeat for its descendants until
-    # there are no new ones, because each may start more until it is frozen.
+    # Freeze the parent first, so that it starts no more children. Repeat this for the descendants
+    # until there are no new ones, because each descendant may start more until it is frozen.
     frozen = {process.pid}
     while born := set(family(process.pid)) - frozen:
         signal_all(born, signal.SIGSTOP)
@@ -82,7 +84,7 @@ def thaw_family(process: subprocess.Popen[bytes]) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """Return the pids of a process and all its descendants, whatever session they are in."""
+    """Return the pids of a process and all its descendants, in whatever session they are."""
     found = [pid]
     for one in found:
         with suppress(OSError):  # the process has exited in the meantime
@@ -103,7 +105,7 @@ def _all_stand_still(pids: set[int]) -> bool:
 
 
 def _stands_still(pid: int) -> bool:
-    """Whether no thread of the process runs; also True if it has exited."""
+    """Return whether no thread of the process runs; True also if the process has exited."""
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             state = (task / "stat").read_text().rpartition(")")[2].split()[0]
@@ -113,7 +115,7 @@ def _stands_still(pid: int) -> bool:
 
 
 def is_dead(pid: int) -> bool:
-    """Whether no thread of the process runs any more, whether it was reaped or not."""
+    """Return whether all threads of the process have ended, even if it was not reaped yet."""
     try:
         # A process shows as a zombie as soon as its first thread is dead, even if its other threads
         # still hold its files open.

@@ -1,8 +1,8 @@
 """The resource behind the lock: a counter or a set, kept by the run itself, outside the store.
 
-Each client reads the value, adds one to the counter or an element to the set, and writes it back.
-If a client writes without having read the previous write, the previous write is lost. The lock must
-prevent this.
+Each client reads the value, adds one to the counter or an element to the set, and writes the new
+value back. If a client writes without having read the previous write, the previous write is lost.
+The lock must prevent this.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Resource:
         self._folder.cleanup()
 
     def read(self, *, token: int | None) -> Any:  # noqa: ANN401 - a number or a list
-        """Return the value; if tokens are checked, no smaller token is accepted from then on."""
+        """Return the value; if tokens are checked, refuse smaller tokens from now on."""
         with self._state:
             self._check_token(token)
             return self._value
 
     def write(self, value: Any, *, client: str, hold: int, token: int | None) -> None:  # noqa: ANN401
-        """Store the value, even if it loses an update; every attempt is recorded."""
+        """Store the value, even if an update is lost; record every attempt."""
         with self._state:
             is_accepted = self._accepts(token)
             is_lost = is_accepted and not self._follows(value)

@@ -19,7 +19,8 @@ from lockfast.platforms import here
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-# Commands that this platform cannot support, with a sentence that says why and what to do instead.
+# Commands that do not work on some platforms, each with a sentence that says why, and what to do
+# instead.
 
 SENTENCES = {
     ("run", "Windows"): "lockfast run ends a command and all that it started when the lease is "
@@ -33,7 +34,7 @@ SENTENCES["challenge", "macOS"] = SENTENCES["challenge", "Windows"]
 
 
 def unavailable(name: str) -> click.Command | None:
-    """Return a stand-in for a command that is not available here; None for any other command."""
+    """Return a stand-in for a command that is not available here; None for an available command."""
     if sentence := SENTENCES.get((name, here.NAME)):
         return _stand_in(name, sentence, reason=f"Not on {here.NAME}")
     if name in EXTRAS and name not in _plug_ins():
@@ -87,7 +88,7 @@ COMMANDS = {
     "doctor": "lockfast.cli.doctor:doctor",
     "advise": "lockfast.cli.advise:advise",
     "init": "lockfast.cli.init:init",
-    "challenge": "",  # a plug-in
+    "challenge": "",  # provided by a plug-in
     "demo": "lockfast.cli.demo.command:demo",
 }
 
@@ -96,18 +97,18 @@ EXTRAS = {"challenge": "challenge"}
 
 
 def _plug_ins() -> dict[str, EntryPoint]:
-    """Return the commands that other distributions register, by name; imports none of them."""
-    # Importing it takes 15 of the 180 ms after which any other command begins.
+    """Return the commands that other distributions register, by name, without importing them."""
+    # The import takes 15 of the 180 ms that any other command needs to start.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     return {one.name: one for one in entry_points(group="lockfast.commands")}
 
 
 class LateCommands(click.Group):
-    """Imports a command only when it is used, so that `run` in cron does not wait for rich."""
+    """Imports a command only when it is used, so that `run` in cron need not import rich."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        """Return the commands in the order of the help."""
+        """Return the commands in the order in which the help lists them."""
         return list(COMMANDS)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -147,8 +148,8 @@ def main() -> int:
     """Run the command line; return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A name may contain characters that the terminal's encoding lacks. Escape them instead
-            # of failing.
+            # A name may contain characters that the terminal's encoding lacks. Escape these
+            # characters instead of failing.
             stream.reconfigure(errors="backslashreplace")
     route_log()
     app.main(prog_name="lockfast")

@@ -1,4 +1,4 @@
-"""Deadlocks in a store: the cycles of waiting that its holders and lines show.
+"""Find deadlocks in a store, from the holders and lines of its names.
 
 Names are read one after the other while clients come and go, so a single survey may show a state
 that never existed. A deadlock does not go away by itself, so a cycle counts only if two surveys
@@ -32,7 +32,7 @@ def found(seen: Iterable[Inspection]) -> list[Cycle]:
     """Return the cycles that one survey shows.
 
     An owner recorded by an older version, without the id of its thread or task, cannot be
-    distinguished from others in its process, and is assumed not to be blocked.
+    distinguished from others in its process, and and is ignored, as if nothing blocked that owner.
     """
     seen = list(seen)
     waits = [
@@ -51,7 +51,7 @@ def found(seen: Iterable[Inspection]) -> list[Cycle]:
 
 
 def sentences(cycle: Cycle) -> list[str]:
-    """Return a sentence for each owner in a cycle: which name it waits for, and who blocks it."""
+    """Return a sentence for each owner in a cycle, with the name and owner that it waits for."""
     lines = []
     for number, one in enumerate(cycle):
         following = cycle[(number + 1) % len(cycle)].who

@@ -113,7 +113,7 @@ def _print(where: str, declared: Capabilities, findings: Sequence[Finding]) -> N
 
 
 def promises(declared: Capabilities) -> list[tuple[str, str]]:
-    """Return what the backend declares, as pairs of a subject and a sentence."""
+    """Return what the backend declares, as pairs of a topic and a sentence."""
     order = "in order of arrival" if declared.fair else "in no order: whoever asks first"
     wakeup = "woken by the store" if declared.push_wakeup else "asking again and again"
     kinds = "locks, read-write locks, semaphores" if declared.shared else "locks only"

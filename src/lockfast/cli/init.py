@@ -1,4 +1,4 @@
-"""`lockfast init URL`: creates the tables that a store keeps its locks in, or drops them."""
+"""`lockfast init URL`: creates the tables in which a store keeps its locks, or drops them."""
 
 from __future__ import annotations
 

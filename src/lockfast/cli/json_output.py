@@ -1,4 +1,4 @@
-"""The documents that `--json` writes: their fields, and how they are written."""
+"""The documents that `--json` writes: their fields and their format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_json(answer: object) -> None:
 
 
 def as_fields(seen: Inspection) -> dict[str, Any]:
-    """Return the inspection for JSON."""
+    """Return the fields of an inspection."""
     return {
         "name": seen.name,
         "kind": kind_word(seen.capacity),
@@ -50,7 +50,7 @@ def as_fields(seen: Inspection) -> dict[str, Any]:
 
 
 def holder_fields(holder: Holder) -> dict[str, Any]:
-    """Return the holder for JSON."""
+    """Return the fields of a holder."""
     return {
         **owner_fields(holder.owner),
         "token": holder.token,
@@ -61,7 +61,7 @@ def holder_fields(holder: Holder) -> dict[str, Any]:
 
 
 def owner_fields(owner: Owner) -> dict[str, Any]:
-    """Return the owner for JSON."""
+    """Return the fields of an owner."""
     return {
         "host": owner.host,
         "pid": owner.pid or None,
@@ -75,7 +75,7 @@ def _weight(weight: int) -> int | str:
 
 
 def cycle_fields(cycle: Cycle) -> list[dict[str, Any]]:
-    """Return a cycle for JSON: each owner waits for the next one, and the last for the first."""
+    """Return the fields of a cycle: each owner waits for the next one, the last for the first."""
     return [
         {"waits_for": one.name, "behind_a_waiter": one.is_ahead, **owner_fields(one.who)}
         for one in cycle
@@ -83,5 +83,5 @@ def cycle_fields(cycle: Cycle) -> list[dict[str, Any]]:
 
 
 def listing_fields(store: str, seen: Iterable[Inspection]) -> dict[str, object]:
-    """Return the names of a store for JSON."""
+    """Return the fields of a list of names."""
     return {"store": store, "locks": [as_fields(one) for one in seen]}

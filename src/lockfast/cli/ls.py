@@ -1,4 +1,4 @@
-"""`lockfast ls`: which names are in use, by whom, and how many wait."""
+"""`lockfast ls`: lists the names in use, their holders, and how many claims wait."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     Order = Literal["name", "age", "waiters"]
     Cells = tuple[str, ...]
 
-# How `ls` shows many locks: a table if the screen is wide enough, otherwise a few lines for each.
+# How `ls` shows many locks: as a table if the screen is wide enough, otherwise with a few lines per
+# lock.
 #
-# The layout is done by hand, because for ten thousand locks rich needs seconds and this code a
-# tenth of a second.
+# The layout is done by hand. For ten thousand locks, this code needs a tenth of a second, and rich
+# would need seconds.
 
 LS_COLUMNS = ("NAME", "HELD BY", "FOR", "TTL LEFT", "TOKEN", "KIND", "WAITED", "WAITING")
 GAP = 2
@@ -64,15 +65,18 @@ _ORDERS: dict[str, Callable[[Inspection], tuple[float, ...]]] = {
     "age": lambda one: (-_age(one),),
     "waiters": lambda one: (-len(one.line), -_waited(one)),
 }
-"""Sort keys: longest held first, or longest line first. A survey is already in order of names."""
+"""Sort keys: longest held first, or longest line first. A survey already returns the names in
+order.
+"""
 
 
 def laid_out(seen: Sequence[Inspection], *, width: int | None) -> Iterator[LsRow]:
-    """Yield the lines for a screen of that width; None means as wide as needed."""
+    """Yield the lines for a screen of that width; with None, lines are as wide as needed."""
     rows = [row for one in seen for row in _rows(one)]
     columns = list(zip(LS_COLUMNS, *rows, strict=True))
     if width is not None:
-        # A person does not miss empty columns. A program may count columns, so it gets all of them.
+        # A person does not miss empty columns. A program may count the columns, so its output has
+        # all of them.
         columns = [one for one in columns if any(one[1:])]
     widths = [max(map(_width, column)) for column in columns]
     if width is not None and sum(widths) + GAP * (len(widths) - 1) > width:
@@ -114,7 +118,7 @@ def _stacked(seen: Inspection, width: int) -> Iterator[LsRow]:
 
 
 def _wrapped(facts: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the facts in lines; no fact is split, and further lines are indented."""
+    """Yield lines that contain the facts; no fact is split, and continuation lines are indented."""
     line = f"  {', '.join(facts)}"
     if len(line) <= width:
         yield line
@@ -236,7 +240,7 @@ def _listed(locks: Locks, prefix: str) -> tuple[list[Inspection], LockError | No
     seen: list[Inspection] = []
     try:
         for one in locks.survey(prefix):
-            seen.append(one)  # noqa: PERF402 - what came before an error is shown
+            seen.append(one)  # noqa: PERF402 - names listed before an error are shown
     except LockError as error:
         if not seen:
             raise
@@ -290,7 +294,7 @@ def _watch_live(locks: Locks, look: Callable[[], list[Inspection]]) -> None:
 
 
 def _page(locks: Locks, seen: list[Inspection], width: int) -> Text:
-    """Return the page for a terminal of that width: the locks, and where the store is."""
+    """Return the page for a terminal of that width: the locks, and the location of the store."""
     where = plain(f"{len(seen) or 'no locks'} in use at {locks.location}", "dim")
     lines = [Text.assemble(*line) for line in laid_out(seen, width=width)] if seen else []
     return Text("\n").join([*lines, *[Text()] * bool(seen), where])

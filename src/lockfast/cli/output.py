@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from lockfast import Holder, Inspection
 
-# The console of a command, which is coloured on a terminal and plain in a pipe.
+# The console of a command: coloured on a terminal, plain in a pipe.
 
 UNBOUNDED = 100_000
 
 
 def screen() -> Console:
-    """Return the console for stdout. In a pipe nothing is wrapped, cut or coloured."""
+    """Return the console for stdout; in a pipe, nothing is wrapped, truncated or coloured."""
     if sys.stdout.isatty():
         return Console(highlight=False, markup=False)
     return Console(highlight=False, markup=False, no_color=True, width=UNBOUNDED)
@@ -34,7 +34,7 @@ def table(*columns: str, title: str | None = None) -> Table:
     """Return an empty table in our style."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title=title)
     for column in columns:
-        # Fold a long name instead of cutting it, because names may differ only at their ends.
+        # Fold a long name instead of truncating it, because names may differ only at their ends.
         shown.add_column(column, overflow="fold")
     return shown
 

@@ -31,22 +31,23 @@ if TYPE_CHECKING:
 
     from lockfast import Inspection, Lease, Lock, Locks
 
-# Shows waiting users their place in line, the holder and the time held, on a live line or in a log.
+# Shows waiting users their place in line, the holder, and for how long the lock has been held. On a
+# terminal this is a live line, elsewhere a line in a log.
 
 FIRST_LOOK_SECONDS = 0.3
 NEXT_LOOK_SECONDS = 1.0
 FIRST_LINE_SECONDS = 2.0
-"""Delay of the first line where there is no terminal, because a short wait is not worth a line in a
-log."""
+"""Delay of the first line if there is no terminal, because a short wait is not worth a log line."""
 NEXT_LINE_SECONDS = 600.0
 
 
 @contextmanager
 def waiting_reported(locks: Locks, name: str, *, is_quiet: bool) -> Iterator[None]:
-    """Report on stderr whom we wait for.
+    """Report on stderr who holds the lock that we wait for.
 
     On a terminal this is a live line, updated every second and cleared at the end. Elsewhere it is
-    a separate line, repeated rarely, because it ends up in a log or in a mail from cron.
+    a separate line, repeated only rarely, because the output goes to a log or into an email from
+    cron.
     """
     if is_quiet:
         yield
@@ -76,8 +77,8 @@ def _report_live(locks: Locks, name: str, is_over: threading.Event) -> None:
         try:
             text = waiting_sentence(locks.inspect(name), host=host, pid=pid)
         except LockError:
-            # The wait itself decides how long to tolerate an outage; this thread only reports the
-            # outage.
+            # The waiting acquire decides how long to tolerate an outage; this thread only reports
+            # the outage.
             text = f"waiting for {printable(name)}; the store does not answer"
         width = shutil.get_terminal_size().columns - 1
         _write(CLEAR_LINE + text[:width])
@@ -93,8 +94,8 @@ def _report_rarely(locks: Locks, name: str, is_over: threading.Event) -> None:
         try:
             state = state_since(locks.inspect(name), now=datetime.now().astimezone())
         except LockError:
-            state = "and the store does not answer"  # see _report_live
-        if not is_over.is_set():  # the lock may be ours by now
+            state = "and the store does not answer"  # as in `_report_live`
+        if not is_over.is_set():  # we may have acquired the lock meanwhile
             tell(f"waiting for {name}, {state}")
 
 
@@ -120,7 +121,7 @@ Exit codes:
 
 
 class RunCommand(click.Command):
-    """Requires `--`, so that no option of the command is ever taken for one of ours."""
+    """Requires `--`, so that an option of the user's command is never taken for one of ours."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, and check that the command is exactly what follows `--`."""
@@ -134,7 +135,7 @@ class RunCommand(click.Command):
         except click.MissingParameter:
             if not command:
                 raise
-            rest = []  # the command was one word, and was taken for the NAME
+            rest = []  # the command was a single word, and was taken for NAME
         if ctx.params.get("command") != command:
             ctx.fail(
                 "before -- stand one NAME and options, after it the command: "
@@ -234,8 +235,8 @@ def run(
             _release(lease, report, supervision)
     except NotAcquired as error:
         report.fail(error, exit_code=conflict_exit_code)
-        # With -E 0 a conflict is not a failure, and cron would send a mail for every line that we
-        # print.
+        # With -E 0 a conflict is not a failure. Print nothing, because cron sends an email with
+        # whatever a job prints.
         report.is_quiet = quiet or conflict_exit_code == 0
     except LockError as error:
         report.fail(error)
@@ -257,7 +258,8 @@ def _acquired(lock: Lock, signals: Signals, *, timeout: float | None) -> Lease:
     signals.raise_again()
     if lease.remaining < lease.ttl * COMMAND_START_TTL_FRACTION:
         # A lock handed over by another client's release may start with only part of its ttl. The
-        # command must start with all of it, or it would soon be stopped as if nobody renewed it.
+        # command must start with the whole ttl, or it would soon be stopped as if nobody renewed
+        # the lease.
         lease.renew()
     return lease
 
@@ -266,7 +268,7 @@ def _opened(
     command: tuple[str, ...], signals: Signals, url: str | None, namespace: str | None, ttl: float
 ) -> AbstractContextManager[Locks]:
     # The ttl is set on the client, because in some stores a lock cannot have a ttl of its own. The
-    # label is only the program's name, because the arguments may contain a secret.
+    # label contains only the program's name, because the arguments may contain a secret.
     label = os.path.basename(command[0])  # noqa: PTH119 - a word to show, not a path
     return opened(url, namespace=namespace, label=label, on_event=signals.ring, ttl=ttl)
 
@@ -277,8 +279,8 @@ def _release(lease: Lease, report: Report, supervision: Supervision) -> None:
     except LeaseLost as loss:
         report.fail(loss)
     except LockError as error:
-        # The command ran under the lock from beginning to end, so the exit code stays that of the
-        # command.
+        # The lock was held from the beginning of the command to its end, so the exit code stays the
+        # command's own.
         report.message = f"the lock is not released and ends by its ttl: {error}"
     if supervision.loss is not None:
         report.fail(supervision.loss)
@@ -299,7 +301,7 @@ class Report:
     message: str | None = None
     started: float = field(default_factory=time.monotonic, repr=False)
     is_quiet: bool = field(default=False, repr=False)
-    """Whether the exit code is enough and no message is printed."""
+    """Whether to print no message, because the exit code is enough."""
 
     def begin(self, lease: Lease) -> None:
         """Record that the lock was acquired."""
@@ -308,12 +310,12 @@ class Report:
             self.token = lease.token
 
     def fail(self, error: LockError, *, exit_code: int | None = None) -> None:
-        """Record a Lockfast error, which decides the exit code unless one is given."""
+        """Record a Lockfast error, and its exit code unless another one is given."""
         self.error, self.message = type(error).__name__, str(error)
         self.exit_code = error.exit_code if exit_code is None else exit_code
 
     def tell(self, *, as_json: bool) -> None:
-        """Report on stderr what the exit code alone does not say; stdout belongs to the command."""
+        """Report on stderr what the exit code does not say; stdout belongs to the command."""
         passed = time.monotonic() - self.started
         if as_json:
             hidden = ("started", "is_quiet")

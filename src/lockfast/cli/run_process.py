@@ -18,9 +18,9 @@ from lockfast.runtime.clock import Clock
 
 # The user's command: a process forked before the lock is acquired, and started once we hold it.
 #
-# It is forked while `lockfast run` still has a single thread, because the kernel's "kill me when my
-# parent dies" (PR_SET_PDEATHSIG) has to be requested between fork and exec, where a process with
-# threads must not run Python.
+# The fork happens while `lockfast run` still has a single thread. The kernel's "kill me when my
+# parent dies" (PR_SET_PDEATHSIG) has to be requested between fork and exec, and a process with
+# several threads must not run Python there.
 
 PR_SET_PDEATHSIG = 1
 CANNOT_EXECUTE = 126
@@ -41,7 +41,8 @@ class Command:
     def start(self, *, token: int | None) -> None:
         """Start the command, with the token in its environment."""
         if self._pipe is not None:
-            # The command may have been killed while it waited; its exit status then shows that.
+            # The command may have been killed while it waited for its start. The exit status will
+            # show that.
             with suppress(BrokenPipeError):
                 os.write(self._pipe, b"%s\n" % (b"" if token is None else b"%d" % token))
             os.close(self._pipe)
@@ -79,11 +80,11 @@ def prepare(arguments: tuple[str, ...], *, name: str) -> Command:
             os.setpgid(0, 0)
             _die_with(parent)
             _become(arguments, name=name, go=theirs)
-        except BaseException:  # noqa: BLE001 - nothing of the parent's may run on in the child
+        except BaseException:  # noqa: BLE001 - no code of the parent may run in the child
             os._exit(CANNOT_EXECUTE)
     os.close(theirs)
-    # Parent and child both set the group, so that it exists when this function returns, whichever
-    # of them runs first.
+    # Both the parent and the child set the group, so that the group exists when this function
+    # returns, whichever process runs first.
     with suppress(PermissionError):
         os.setpgid(pid, pid)
     return Command(pid, ours)
@@ -91,7 +92,7 @@ def prepare(arguments: tuple[str, ...], *, name: str) -> Command:
 
 def _die_with(parent: int) -> None:
     if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415 - slow to load, and needed in the child alone
+        import ctypes  # noqa: PLC0415 - slow to load, and only the child needs it
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -115,7 +116,7 @@ def _become(arguments: tuple[str, ...], *, name: str, go: int) -> NoReturn:
     if token:
         environment["LOCKFAST_TOKEN"] = token
     try:
-        os.execvpe(arguments[0], arguments, environment)  # noqa: S606 - it is what `run` is for
+        os.execvpe(arguments[0], arguments, environment)  # noqa: S606 - the purpose of `run`
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         os.write(2, f"lockfast: {arguments[0]}: {reason}\n".encode(errors="backslashreplace"))
@@ -127,14 +128,14 @@ def _become(arguments: tuple[str, ...], *, name: str, go: int) -> NoReturn:
 #
 # The guard kills the command's process group in two cases: when `lockfast run` is gone (their
 # socket closes, as after `kill -9`), and when the lease's local deadline comes near and has not
-# been extended, as when `lockfast run` is frozen. The guard is in a session of its own, because an
-# operator or a terminal that stops the command's group must not stop the guard.
+# been extended, as when `lockfast run` is frozen. The guard is in a session of its own, so that an
+# operator or a terminal that stops the command's group does not stop the guard.
 #
 # The guard is forked before the client's threads exist, so nothing that it inherits is in use.
 
 TIME_STRUCT = struct.Struct("d")
 DESCRIPTORS_MAX = 1 << 20
-"""Number of descriptors to close where the system sets no limit, as macOS may."""
+"""Number of descriptors to close if the system sets no limit, as may be the case on macOS."""
 
 CATCHABLE = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
 
@@ -159,13 +160,13 @@ class Guard:
             TIME_STRUCT.pack_into(self._moment, 0, moment)
             # This byte only wakes the guard, which then reads the deadline. If the socket buffer is
             # full, the bytes in it wake the guard just as well. A dead guard cannot be woken, but
-            # the supervisor watches the same deadline. If the guard dies at this moment, with our
-            # last message unread, the send fails with a connection reset instead of a broken pipe.
+            # the supervisor watches the same deadline. The send then fails with a broken pipe, or
+            # with a connection reset if the guard died before it read our last message.
             with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
                 self._socket.send(b"\0", socket.MSG_DONTWAIT)
 
     def has_struck(self) -> bool:
-        """Whether the guard decided that the command must end; call this once it has ended."""
+        """Return whether the guard decided to kill the command; call this after its end."""
         try:
             return bool(self._socket.recv(1, socket.MSG_DONTWAIT))
         except OSError:
@@ -202,20 +203,23 @@ def post(group: int) -> Guard:
 def _run_guard(line: int, moment: mmap.mmap, group: int) -> None:
     os.setsid()
     for number in CATCHABLE:
-        # Signals that end other processes, such as a terminal hangup, must not end the guard.
+        # Signals that end other processes, such as that of a terminal hangup, must not end the
+        # guard.
         with suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_IGN)
-    # Close all other descriptors, because an open copy of stdout would keep the reader of a pipe
-    # waiting.
+    # Close all other descriptors. For example, if the guard kept a copy of stdout open, the reader
+    # of a pipe would never see its end.
     os.dup2(line, 0)
     most = os.sysconf("SC_OPEN_MAX")
     os.closerange(1, most if most > 0 else DESCRIPTORS_MAX)
     _watch(0, moment)
-    # Report before killing, so that a supervisor that sees the command dead can tell who killed it.
+    # Report before killing, so that the supervisor, when it finds the command dead, can see that
+    # the guard killed it.
     with suppress(OSError):
         os.write(0, b"!")
-    # The group id cannot be reused as long as a member lives or `lockfast run` has not reaped the
-    # command. If `lockfast run` is gone too, we get here long before process ids wrap around.
+    # The group id cannot be reused while a member of the group lives, or until `lockfast run` has
+    # reaped the command. If `lockfast run` is gone too, the guard reaches this line long before
+    # process ids wrap around.
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
@@ -233,21 +237,21 @@ def _watch(line: int, moment: mmap.mmap) -> None:
 KEYBOARD, SCREEN = 0, 1
 
 
-# The terminal's foreground, which the command's process group has while it runs.
+# The command's process group is in the foreground of the terminal while the command runs.
 #
-# Only a foreground group may read the keyboard, and Ctrl-C goes only to that group. So the command
-# gets Ctrl-C exactly once, from the terminal itself.
+# Only the foreground group may read the keyboard, and Ctrl-C goes only to that group. So the
+# command gets Ctrl-C exactly once, from the terminal itself.
 
 
 class Terminal:
-    """Lends the terminal's foreground to another process group, if we have it."""
+    """Moves another process group to the terminal's foreground, if our own group is there."""
 
     def __init__(self) -> None:
         self._is_lent = False
 
     @property
     def is_borrowed(self) -> bool:
-        """Whether the command's group has the foreground."""
+        """Whether the command's group is in the foreground."""
         return self._is_lent
 
     def lend(self, group: int) -> None:
@@ -278,7 +282,7 @@ def _set_foreground(group: int) -> None:
     # From the background, `tcsetpgrp` would stop us (SIGTTOU) unless the signal is blocked.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
-        # The terminal may have hung up in the meantime.
+        # Ignore the error, because the terminal may have hung up in the meantime.
         with suppress(OSError, termios.error):
             os.tcsetpgrp(KEYBOARD, group)
     finally:

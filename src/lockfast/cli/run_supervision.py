@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lockfast import Lease
     from lockfast.cli.run_process import Command, Guard
 
-# The times at which the command gets SIGTERM and SIGKILL. Pure functions.
+# Compute the times at which the command gets SIGTERM and SIGKILL, with pure functions.
 
 GONE_REASONS = frozenset({"broken", "taken", "session_ended"})
 """Reasons for a loss after which another client may already hold the lock."""
@@ -49,11 +49,11 @@ def while_trusted(*, now: float, remaining: float, ttl: float) -> StopTimes:
 
 
 def after_loss(ending: StopTimes, *, now: float, reason: str, ttl: float) -> StopTimes:
-    """Return the stop times for a command whose lease was lost now.
+    """Return the stop times for a command whose lease has just been lost.
 
-    After max_hold the store keeps the lock closed until the last promised ttl ends, and the command
-    has that time to stop. If another client may already hold the lock, the command has hardly any
-    time.
+    After max_hold the store keeps the lock closed until the ttl of the last renewal ends, and the
+    command has until then to stop. If another client may already hold the lock, the command has
+    hardly any time.
     """
     kill_at = (
         min(ending.kill_at, now + stop_margin_seconds(ttl))
@@ -76,7 +76,7 @@ FORWARDED = (
 
 
 class Signalled(BaseException):
-    """A signal arrived during the wait for the lock; `number` says which."""
+    """A signal arrived during the wait for the lock; `number` is the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -88,8 +88,8 @@ class Signals:
 
     Before `hold_back` is called, a signal is raised as `Signalled`, so that the wait for the lock
     ends and leaves nothing behind. After the call, signals are queued until they can be forwarded.
-    Python swallows exceptions raised inside a finalizer, so the wait also gets this object as its
-    `cancel`; if the exception was swallowed, `is_set` ends the wait.
+    Python swallows exceptions that are raised inside a finalizer. So this object is also passed as
+    `cancel` to the acquire, and `is_set` ends the wait if the exception was swallowed.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Signals:
         self._raises = False
 
     def is_set(self) -> bool:
-        """Whether a signal was raised, which ends the wait for the lock."""
+        """Return whether a signal was raised; if so, the wait for the lock ends."""
         return self._raised is not None
 
     def raise_again(self) -> None:
@@ -140,12 +140,13 @@ class Signals:
 
     def ring(self, _event: object = None) -> None:
         """Make `wait` return; may be called from any thread."""
-        # A full pipe wakes the reader all the same; a closed one has no reader to wake.
+        # If the pipe is full, its content wakes the reader all the same. If it is closed, no reader
+        # has to be woken.
         with suppress(BlockingIOError, OSError):
             os.write(self._wakeup_writer, b"\0")
 
     def wait(self, seconds: float) -> None:
-        """Return when a signal or a wakeup arrives, or after that many seconds."""
+        """Wait for a signal or a call of `ring`, at most this many seconds."""
         if self._poll.poll(max(0.0, seconds) * 1000):
             with suppress(BlockingIOError):
                 while os.read(self._wakeup_reader, 4096):
@@ -153,8 +154,8 @@ class Signals:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self._raises:
-            # Raise only once, because a second signal must not interrupt the withdrawal from the
-            # line.
+            # Raise only once, because a second signal must not interrupt the withdrawal of the
+            # claim.
             self._raises, self._raised = False, number
             raise Signalled(number)
         self.pending.append(number)
@@ -162,8 +163,8 @@ class Signals:
 
 # Watches a command and its lease together, until the command has ended.
 #
-# It is one loop, which sleeps until a signal arrives, the command ends, the watchdog reports an
-# event, or the next stop time comes.
+# A single loop sleeps until a signal arrives, the command ends, the watchdog reports an event, or
+# the next stop time is reached.
 
 ENDS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM}
 
@@ -198,16 +199,15 @@ class Supervision:
         finally:
             self._terminal.take_back()
         if self._guard.has_struck() and not self.was_stopped:
-            # `lockfast run` itself was frozen, and may even have resumed in time to renew the
-            # lease.
+            # `lockfast run` itself was frozen. It may even have resumed in time to renew the lease.
             self.was_stopped = True
             self._report(
                 f"the lease on {self._lease.name!r} came too near its end while "
                 "lockfast did not run; the command was killed"
             )
         if self.was_stopped:
-            # Processes that the command started may have outlived the command, and the lease no
-            # longer protects them either.
+            # Processes that the command started may still run, and the lease no longer protects
+            # them either.
             self._send(signal.SIGKILL)
         # The command has ended, so its process group id may be reused from now on.
         self._guard.dismiss()
@@ -254,11 +254,11 @@ class Supervision:
             self._send(self._signals.pending.popleft())
 
     def _stop_too(self) -> None:
-        """Stop like the command (Ctrl-Z); when resumed, check the lease and resume the command."""
+        """Stop as the command did (Ctrl-Z); then check the lease, and resume the command."""
         self._terminal.take_back()
         os.kill(0, signal.SIGTSTP)
-        # We may have been resumed much later, so check the lease before the command continues. If
-        # the guard saw the deadline pass, it has already killed the command.
+        # A long time may have passed before we were resumed, so check the lease before the command
+        # continues. If the guard saw the deadline pass, it has already killed the command.
         self._check_lease()
         self._terminal.lend(self._command.pid)
         self._send(signal.SIGCONT)

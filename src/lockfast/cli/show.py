@@ -1,4 +1,4 @@
-"""`lockfast show NAME`: who holds one lock, and the line behind it."""
+"""`lockfast show NAME`: shows who holds one lock, and the line of waiting claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens the store for a command, and reports errors in one sentence."""
+"""Opens the store for a command, and reports an error as one sentence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names_in_use(ctx: click.Context, _param: click.Parameter, incomplete: str) -
 
 
 class _SelectingOption(click.Option):
-    """Shows its environment variable in the help, and leaves reading it to `lockfast.urls`."""
+    """An option that selects the store; only `lockfast.urls` reads its environment variable."""
 
     def resolve_envvar_value(self, ctx: click.Context) -> None:  # noqa: ARG002 - click's signature
         return None
@@ -90,7 +90,7 @@ def opened(
     namespace: str | None,
     allow_in_process: bool = False,
     must_exist: bool = False,
-    **options: Any,  # noqa: ANN401 - those of Locks
+    **options: Any,  # noqa: ANN401 - the options of Locks
 ) -> Iterator[Locks]:
     """Open a client for the store, and close it afterwards.
 
@@ -115,7 +115,7 @@ def opened(
 
 @contextmanager
 def opened_backend(url: str | None, *, namespace: str | None, clock: Clock) -> Iterator[Backend]:
-    """Open the backend itself, for operations that a client lacks, and close it afterwards."""
+    """Open the backend itself, for operations that the client does not offer; then close it."""
     place = urls.resolved_url(url)
     _refuse_without_scheme(place)
     backend: Backend = urls.open_backend(

@@ -55,7 +55,7 @@ def state_since(seen: Inspection, *, now: datetime) -> str:
 
 
 def closed(seen: Inspection) -> str:
-    """Return how long a name stays closed, all or in part, and after which holder; or ""."""
+    """Return how long the name stays closed, fully or in part, and after which holder; or ""."""
     if not seen.closing:
         return ""
     last = max(seen.closing, key=lambda one: one.remaining)
@@ -68,9 +68,9 @@ def kind(capacity: int) -> str:
 
 
 def role(weight: int | None, capacity: int) -> str:
-    """Return the role of a claim with this weight: reader, writer, or just the kind of lock.
+    """Return the role of a claim with this weight: "reader", "writer" or the kind of lock.
 
-    A weight of None means that there is no claim; the result is then the kind of lock.
+    If the weight is None, there is no claim, and the result is the kind of lock.
     """
     if capacity == ALL and weight is not None:
         return "writer" if weight == ALL else "reader"

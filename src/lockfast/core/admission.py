@@ -1,8 +1,8 @@
 """Which claims may pass the door, by one rule for mutex, read-write lock and semaphore.
 
-Holders come first and are never un-admitted. Then, from the front of the line, each waiting claim
-is admitted while its weight still fits the capacity. The first claim that does not fit blocks all
-claims behind it, so that smaller claims cannot starve it.
+Holders are counted first, and keep their admission. Then, from the front of the line, each waiting
+claim is admitted while its weight still fits the capacity. The first claim that does not fit blocks
+all claims behind it, so that smaller claims cannot starve it.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def _weights(inside: Iterable[Weighed]) -> tuple[int, dict[str, int]]:
 def admit(*, capacity: int, inside: Iterable[Weighed], line: Iterable[W]) -> list[W]:
     """Return the claims in the line that may pass now, in order.
 
-    A claim whose explicit owner is inside adds only the weight by which it exceeds the owner's. If
-    it adds nothing, it passes wherever it is in line, because an owner that waited for itself would
-    wait for ever.
+    If the explicit owner of a claim already holds the name, the claim adds only the weight by which
+    it exceeds the owner's present weight. A claim that adds nothing passes wherever it is in line,
+    because an owner that waited for itself would wait for ever.
     """
     alone, parties = _weights(inside)
     free = capacity - alone - sum(parties.values())
@@ -70,9 +70,9 @@ def admit(*, capacity: int, inside: Iterable[Weighed], line: Iterable[W]) -> lis
 
 
 def would_wait(seen: Inspection, *, weight: int, capacity: int) -> bool:
-    """Whether a new caller would have to wait.
+    """Return whether a new caller would have to wait.
 
-    Claims in line go first. A name in use with another capacity admits nobody.
+    Claims in line go first. A name that is in use with another capacity admits no new caller.
     """
     if seen.line:
         return True

@@ -1,9 +1,9 @@
 """Deadlock detection: which participants wait for each other and can therefore never continue.
 
-A participant can continue if it does not wait, or if nothing that we know of blocks it. A deadlock
-is reported only if each of its participants is blocked by others that cannot continue either. So
-partial knowledge never causes a false alarm. (A client knows only its own waits, and an operator
-only the doors that could be read.)
+A participant can continue if it does not wait, or if nothing known to us blocks it. A deadlock is
+reported only if each of its participants is blocked by others that cannot continue either. So
+partial knowledge never causes a false alarm. (A client has information only on its own waits, an
+operator only on the doors that could be read.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, slots=True)
 class Wait(Generic[W]):
-    """A participant's wait; `place` is 1 at the front of the line, None where there is no line."""
+    """A participant's wait; `place` is 1 at the front of the line, and None if there is no line."""
 
     who: W
     name: str
@@ -42,7 +42,8 @@ class Owned(Generic[W]):
 class Link(Generic[W]):
     """One step of a cycle: `who` waits for `name` because of the next participant in the cycle.
 
-    The next participant holds the name or, if `is_ahead`, waits ahead of `who` in its line.
+    If `is_ahead` is true, the next participant waits ahead of `who` in the line of the name;
+    otherwise it holds the name.
     """
 
     who: W
@@ -64,13 +65,13 @@ def cycles(waits: Iterable[Wait[W]], holds: Iterable[Owned[W]]) -> list[tuple[Li
 
 
 def cycle_of(who: W, waits: Iterable[Wait[W]], holds: Iterable[Owned[W]]) -> tuple[Link[W], ...]:
-    """Return the cycle that `who` is in, or waits behind; empty if `who` can continue."""
+    """Return the cycle that `who` is in, or waits for; empty if `who` can continue."""
     graph = _WaitGraph(waits, holds)
     return _cycle_in(graph.chain_from(who, known=set()), graph) if who in graph.stuck else ()
 
 
 class _WaitGraph(Generic[W]):
-    """Who waits for whom; `stuck` maps each participant that can never continue to its wait.
+    """The graph of waits; `stuck` maps each participant that can never continue to its wait.
 
     The participants in `stuck` are in the order in which the waits were given.
     """
@@ -80,8 +81,8 @@ class _WaitGraph(Generic[W]):
         self._holds: dict[str, list[Owned[W]]] = defaultdict(list)
         for one in holds:
             self._holds[one.name].append(one)
-        # Two waits with the same `who` are not one participant, but several that we cannot tell
-        # apart, so they are left out.
+        # Two waits with the same `who` belong to different participants that look alike to us, so
+        # these waits are left out.
         count = Counter(one.who for one in waits)
         self.stuck: dict[W, Wait[W]] = {one.who: one for one in waits if count[one.who] == 1}
         self._line: dict[str, list[Wait[W]]] = defaultdict(list)
@@ -95,10 +96,10 @@ class _WaitGraph(Generic[W]):
             pass
 
     def _free(self, name: str, line: Sequence[Wait[W]]) -> bool:
-        """Free the participants in a line that can continue; return whether there was one.
+        """Free the participants in a line that can continue; return whether there were any.
 
-        Everyone behind a stuck participant is stuck. The line may be long, so this makes a single
-        pass from its front.
+        A participant behind a stuck one is stuck too. Lines may be long, so this makes a single
+        pass from the front.
         """
         before, is_shut = len(self.stuck), False
         closed = sum(one.weight for one in self._holds[name] if one.who in self.stuck)
@@ -121,7 +122,7 @@ class _WaitGraph(Generic[W]):
         ]
 
     def blocker_of(self, who: W) -> Link[W]:
-        """Return the participant that blocks `who`, linked by the name that `who` waits for."""
+        """Return a link to the participant that blocks `who`, with the name `who` waits for."""
         wait = self.stuck[who]
         holders = [one.who for one in self._holds[wait.name] if one.who in self.stuck]
         if holders:

@@ -29,8 +29,8 @@ def split(url: str) -> SplitResult:
 
 
 def _split(url: str) -> SplitResult:
-    # Newer Python versions treat the whole netloc as one host, in which nothing may precede a
-    # bracket, so they would refuse `h1,[::1]:5`. Check each host separately instead.
+    # Newer Python versions treat the whole netloc as one host, and accept no text before a bracket,
+    # so they would refuse `h1,[::1]:5`. So check each host separately.
     scheme, separator, rest = url.partition("://")
     end = min((rest.index(one) for one in "/?#" if one in rest), default=len(rest))
     place, others = rest[:end], rest[end:]
@@ -43,13 +43,14 @@ def _split(url: str) -> SplitResult:
 
 
 def _encoding_mistake(parts: SplitResult) -> str | None:
-    """Return a message about a character that must be percent-encoded, or None if all is well.
+    """Return a message about a character that must be percent-encoded, or None if there is none.
 
-    A password with such a character shifts the parts that a parser sees. A piece of the password
-    would then be taken for a port, a database or an option, and shown in the error.
+    Such a character in a password makes a parser split the URL in the wrong place. The parser would
+    then take a piece of the password for a port, a database or an option, and the error would show
+    that piece.
     """
     if parts.fragment:
-        return "a # is written %23"  # no store uses a fragment
+        return "a # is written %23"  # no store accepts a fragment
     if parts.netloc and "@" in parts.path:
         return "a / in a user or a password is written %2F, and an @ after the host %40"
     names = [one.partition("=")[0] for one in parts.query.split("&")]
@@ -92,9 +93,9 @@ def _host(text: str, port: int, where: str) -> tuple[str, int]:
 def masked(url: str) -> str:
     """Return the URL without anything that may be secret, for errors, logs and reports.
 
-    The URL is parsed by hand, because a password with a slash or a hash shifts the parts that a
-    parser sees, and a piece of the password would be shown. So everything before the last @ is
-    removed, and all values after a question mark.
+    If a password contains a slash or a hash, a parser splits the URL in the wrong place, and a
+    piece of the password would be shown. So the URL is masked as text: everything before the last @
+    is removed, and every value after a question mark.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -109,7 +110,7 @@ def masked(url: str) -> str:
 # What a store declares before its driver is needed: its URLs, and the clients that it adopts.
 #
 # The `descriptor.py` in each package of `lockfast.backends` declares them and imports no driver,
-# because an error that lists what is accepted reads the descriptors of all stores.
+# because an error that lists the accepted URLs or clients reads the descriptors of all stores.
 
 
 def server_arguments(url: SplitResult, namespace: str) -> dict[str, Any]:
@@ -128,31 +129,36 @@ class ForeignClients:
     """The clients of other libraries that a store adopts, recognised by their packages."""
 
     packages: frozenset[str]
-    """The top-level packages of these clients. A class that inherits from a class of one of these
-    packages counts too."""
+    """The top-level packages of these clients. A subclass of a class in one of these packages
+    counts too, wherever it is defined.
+    """
     listed_as: str
     """How the error for an unknown client lists these clients."""
     options: frozenset[str] = frozenset()
     """Options accepted together with such a client; all other settings are the client's own."""
     is_asyncio: Callable[[type], bool] | None = None
-    """Whether a class is asyncio or sync; None if both flavours accept it."""
-    is_ours: Callable[[Any], bool] | None = None
-    """Whether a client connects to this store; None if its package serves no other store."""
-    objection: Callable[[Any], str | None] | None = None
-    """Returns why a client of this store is refused all the same, or None if it is not. The
-    function itself is None if no client is refused."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Packages whose classes only resemble these clients, each with the reason for refusing them.
+    """Returns whether a class is for asyncio, and not sync. The function is None if both flavours
+    accept the class.
     """
+    is_ours: Callable[[Any], bool] | None = None
+    """Returns whether a client connects to this store. The function is None if no other store uses
+    the package.
+    """
+    objection: Callable[[Any], str | None] | None = None
+    """Returns the reason why a client of this store is refused nevertheless, or None to accept the
+    client. The function itself is None if no client is refused.
+    """
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Packages whose classes only resemble these clients, each with the reason for refusal."""
 
     def objection_to(self, client: object) -> str | None:
-        """Return why a client that looks like one of these is refused, or None."""
+        """Return why a client that looks like one of these is refused; None if it is accepted."""
         if self.objection is not None and self.includes(client):
             return self.objection(client)
         return next((self.refused[one] for one in _roots(client) if one in self.refused), None)
 
     def includes(self, client: object) -> bool:
-        """Whether the client is one of these."""
+        """Return whether these clients include the given one."""
         if self.packages.isdisjoint(_roots(client)):
             return False
         return self.is_ours is None or self.is_ours(client)
@@ -167,25 +173,28 @@ class StoreDescriptor:
     """What `lockfast.urls` needs to know about one store."""
 
     backend: str
-    """The name of its class in `_sync/backend.py`; in `_async`, the name begins with `Async`."""
+    """The name of the backend class in `_sync/backend.py`; in `_async`, the name begins with
+    `Async`.
+    """
     schemes: Mapping[str, str]
     """Each scheme with an example URL."""
     scheme_aliases: Mapping[str, str] = field(default_factory=dict)
-    """Schemes that others use for this store, each with our scheme to write instead."""
+    """Schemes that other libraries use for this store, each with the scheme to write instead."""
     arguments: Callable[[SplitResult, str], dict[str, Any]] = server_arguments
     """Returns the backend's arguments for a URL and a namespace; options are passed separately."""
     named_file: Callable[[SplitResult], Path | None] | None = None
-    """Returns the file that a URL names, if any; None if opening a URL creates no file."""
+    """Returns the file that a URL names, if any. The function is None if opening a URL creates no
+    file.
+    """
     extra: str | None = None
     """The Lockfast extra that installs the store's driver; None if the store needs no driver."""
     driver_needs: str = ""
-    """What else the driver needs, for the error when the driver is installed but cannot be loaded.
-    """
+    """A further requirement of the driver, for the error when the driver cannot be loaded."""
     clients: tuple[ForeignClients, ...] = ()
     """The clients that the store adopts."""
     together: ForeignClients | None = None
-    """Clients of which several form one store together, each with a server of its own."""
+    """Clients that form one store together, each connected to a server of its own."""
     removed: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Option values that older versions accepted, each with what to use instead."""
     factory_options: frozenset[str] | None = None
-    """Options accepted together with a connection factory; None if a factory is not accepted."""
+    """Options accepted together with a connection factory; None if no factory is accepted."""

@@ -1,8 +1,8 @@
 """The door of one name and its line, as every store with records keeps them.
 
-The verbs of the port are written here as changes to a value. The memory store keeps doors in a
-dict; the SQL stores load a door from its rows in a short transaction and write back what `changed`
-and `dropped` list. Time is the store's own, in seconds, and is passed in.
+This module implements the verbs of the port as changes to a value. The memory store keeps doors in
+a dict; the SQL stores load a door from its rows in a short transaction, and write back the entries
+in `changed` and `dropped`. The caller passes in the time, which is the store's own, in seconds.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class EntryState(enum.IntEnum):
     """The state of a claim at a door. The first three count against the capacity."""
 
     HOLDING = 0
-    # admitted by a release; holds for the window, then for its ttl once it has answered
+    # admitted by another claim's release; lasts for the window, and for the ttl after an answer
     ADMITTED = 1
-    CLOSING = 2  # nobody holds it, but lock_delay or min_hold keeps the weight closed
+    CLOSING = 2  # the hold has ended, but lock_delay or min_hold keeps the weight closed
     WAITING = 3
     GONE = 4  # a tombstone: this claim has ended
     BROKEN = 5  # a tombstone: an operator broke the hold
@@ -76,20 +76,20 @@ class Entry:
 
     @property
     def weight(self) -> int:
-        """The claim's weight, for admission."""
+        """How much of the capacity the claim takes."""
         return self.claim.weight
 
     @property
     def party(self) -> str | None:
-        """The explicit owner; None once the hold has ended, so that no claim re-enters it."""
+        """The explicit owner; None once the hold has ended, so that no claim re-enters the hold."""
         return None if self.state is CLOSING else self.claim.party
 
 
 # The token rule of every store that keeps records.
 #
-# A plain counter repeats tokens after a failover that lost the last writes. Mixing in the store's
-# clock means that tokens go back only if data is lost *and* the clock is behind by more than the
-# time that has passed since.
+# A plain counter repeats tokens after a failover that lost the last writes. Here tokens also follow
+# the store's clock. They go back only if writes are lost *and* the clock is now behind by more than
+# the time that has passed since those writes.
 
 TOKEN_LIMIT = 2**53
 """Tokens stay below this, so that a double and a JSON number represent them exactly."""
@@ -113,14 +113,14 @@ ADMISSION_WINDOW_SECONDS = 2.5
 """How long a waiter admitted by another claim's release has to answer, in seconds."""
 
 TOMBSTONE_SECONDS = 60.0
-"""How long a withdrawn claim is remembered at least, to refuse its own late request; in seconds."""
+"""For how long at least a withdrawn claim is remembered, in seconds, to refuse its late request."""
 
 
 class Door:
     """The claims of one name, in order of arrival, and the last token granted.
 
-    `woken` lists the entries that a verb of the port admitted or turned away and that should be
-    woken.
+    `woken` lists the entries that a verb of the port admitted or turned away; their clients should
+    be woken.
     """
 
     __slots__ = ("capacity", "changed", "dropped", "places", "token", "woken")
@@ -138,7 +138,7 @@ class Door:
     # -- the verbs of the port ---------------------------------------------------------
 
     def arrive(self, claim: Claim, *, now: float, bell: str = "") -> Grant | Held:
-        """Grant, or report the holders; a repeated request keeps its entry or its hold (law 5)."""
+        """Grant, or report the holders; a repeated request finds its entry or hold (law 5)."""
         if not self.places:  # no entries: the hot path of an uncontended lock
             self.capacity = claim.capacity
             return self._enter(claim, now=now)
@@ -148,8 +148,8 @@ class Door:
             self._check_capacity(claim)
             return self._join(claim, now=now, bell=bell)
         if place.state is HOLDING or place.state is ADMITTED:
-            # Reset the deadline in the same step, because the client counts its trust from this
-            # request, and the store must count from it too.
+            # The client counts its trust from this request. So the store resets the deadline in the
+            # same step, to count from this request too.
             if place.state is ADMITTED:
                 place.since = now
                 place.state = HOLDING
@@ -176,8 +176,9 @@ class Door:
     def hand_over(self, claim: Claim, *, now: float) -> Renewal:
         """Renew, and transfer the hold to the client and owner in the claim.
 
-        A hold that belongs to another client can only be detached (by a claim without a client),
-        not adopted. So if two clients adopt the same hold, the first one gets it.
+        A hold that belongs to a client cannot be adopted by another client; it can only be detached
+        (by a claim without a client). So if two clients adopt the same detached hold, only the
+        first one gets it.
         """
         place = self.find(claim.id)
         if place is not None and place.claim.client not in ("", claim.client) and claim.client:
@@ -188,7 +189,7 @@ class Door:
         return outcome
 
     def release(self, claim_id: str, *, now: float, tombstone: bool = False) -> bool:
-        """End the claim's hold and admit the next claims; true if the claim still held the name."""
+        """End the claim's hold and admit the next claims; return whether the claim had a hold."""
         place = self.find(claim_id)
         was_held = place is not None and place.state <= ADMITTED and now < place.until
         if place is not None and was_held:
@@ -212,7 +213,7 @@ class Door:
     def break_(
         self, *, now: float, token: int | None = None, party: str | None = None
     ) -> tuple[Holder, ...]:
-        """End every hold, or only those with this token or explicit owner; the line moves up.
+        """End every hold, or only those with this token or explicit owner; admit the next claims.
 
         Each broken claim's lock_delay still applies.
         """
@@ -227,8 +228,8 @@ class Door:
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:
             if place.state is ADMITTED:
-                # Add no tombstone, because the claim may not have answered its admission yet and
-                # will then ask again.
+                # Add no tombstone. The claim may not have answered its admission yet, and will then
+                # ask again.
                 self._drop(place)
                 continue
             self._end(place, closed_until=now + place.claim.lock_delay, now=now)
@@ -286,7 +287,7 @@ class Door:
         return not self.places
 
     def find(self, claim_id: str) -> Entry | None:
-        """Return the claim's entry, but never the CLOSING entry that its broken hold left."""
+        """Return the claim's entry, but never a CLOSING entry, which a broken hold may leave."""
         for place in self.places:
             if place.claim.id == claim_id and place.state is not CLOSING:
                 return place
@@ -295,8 +296,7 @@ class Door:
     # -- the steps ---------------------------------------------------------------------
 
     def _holds(self, place: Entry | None, *, now: float) -> bool:
-        # ADMITTED counts too, because the claim may have learned of its admission from the client
-        # that woke it.
+        # ADMITTED counts too, because another client may have notified the claim of its admission.
         return place is not None and place.state <= ADMITTED and now < place.until
 
     def _check_capacity(self, claim: Claim) -> None:
@@ -341,7 +341,7 @@ class Door:
                     and one.claim.party == place.claim.party
                     and one.state in (HOLDING, ADMITTED)
                 ):
-                    return one.token  # one owner's claims are one hold and share its token
+                    return one.token  # the claims of one owner share one hold and its token
         self.token = next_token(last=self.token, clock=now)
         return self.token
 
@@ -360,9 +360,9 @@ class Door:
                     self._turn_away(place.claim.client)
 
     def _turn_away(self, client: str) -> None:
-        # An admission window passed without an answer, so the client is dead or frozen and will not
-        # answer for its other claims here either. Admitted one by one, these would stall the line
-        # for a window each.
+        # An admission window passed without an answer, so the client is dead or frozen, and will
+        # not answer for its other claims in this line either. If these claims were admitted one by
+        # one, each would stall the line for one window.
         for place in list(self.places):
             if place.claim.client == client and place.state is WAITING:
                 self._drop(place)
@@ -370,7 +370,7 @@ class Door:
 
     def _fail(self, place: Entry, *, at: float, now: float) -> None:
         closed_until = at
-        if place.state is HOLDING:  # a claim that was only admitted did no harm
+        if place.state is HOLDING:  # a claim that was only admitted has done no harm
             closed_until = max(at + place.claim.lock_delay, _min_hold_end(place, now=now))
         self._end(place, closed_until=closed_until, now=now)
 
@@ -406,8 +406,8 @@ class Door:
         number = None
         if place.claim.queues and place.state is WAITING:
             number = 1 + self._waiting_before(place)
-        # Ask again at least once per admission window, because if the claim that was admitted is
-        # dead, nothing else reports that its weight is free again.
+        # Ask again at least once per admission window. If the claim that was admitted is dead,
+        # nothing else reports that its weight is free again.
         ends = [now + ADMISSION_WINDOW_SECONDS, *(one.until for one in self._inside())]
         return Held(self._holders(now=now), number, min(ends) - now, self._closing(now=now))
 
@@ -458,14 +458,14 @@ def _capacity_text(capacity: int) -> str:
     return "as a lock (capacity 1)" if capacity == 1 else f"with capacity {capacity}"
 
 
-# Tombstones for claims that have ended although one of their requests may still be under way. The
-# caller passes the time.
+# Tombstones for claims that have ended while a request of the claim may still be under way. The
+# caller passes in the time.
 #
 # If all requests of a client pass through one object, that object can keep the client's tombstones.
 
 
 class Tombstones:
-    """Remembers for a while that a claim has ended, so that a late request for it gets nothing."""
+    """Remembers for a while which claims have ended, so that late requests for them get nothing."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
@@ -477,5 +477,5 @@ class Tombstones:
             del self._until[oldest]
 
     def has(self, claim: Claim, *, now: float) -> bool:
-        """Whether the claim has a tombstone that has not expired."""
+        """Return whether the claim has a tombstone that has not expired."""
         return self._until.get(claim.id, 0.0) > now

@@ -1,4 +1,4 @@
-"""Notes of what happened, and how they become events and log lines."""
+"""Notes of what happened, and how notes become events and log lines."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
     from lockfast.events import Kind, LossReason, StoreRequest, StoreTrouble, WithdrawalReason
     from lockfast.model import Held
 
-# Notes: what is reported about a client before it becomes an event, at almost no cost.
+# Notes: a cheap record of something that happened to a client, from which an event can be created.
 #
-# An event is a frozen value with many fields, and takes Python longer to create than a note of its
-# ingredients. So an acquire or release leaves a note, and the event is created where it is
-# delivered, off the hot path.
+# An event is a frozen value with many fields, and Python takes longer to create it than to create a
+# note with its ingredients. So an acquire or release leaves a note, and the event is created where
+# it is delivered, off the hot path.
 
 NO_CLAIM: Final = Claim(id="", name="", client="", owner="", weight=1, capacity=1, ttl=0.0)
 """The claim of an event that concerns no claim, or several."""
 
 
 class EventNote:
-    """What an event is made of; `facts` are the fields that only this kind of event has.
+    """The ingredients of an event; `facts` are the fields that only this kind of event has.
 
     `captured` is what the receiving sink's `capture` returned where the event happened.
     """
 
     __slots__ = ("at", "captured", "claim", "facts", "kind", "token")
 
-    def __init__(  # noqa: PLR0917 - at every acquire: names would cost more than the note
+    def __init__(  # noqa: PLR0917 - called at every acquire, where keywords would cost too much
         self,
         kind: type[Event],
         claim: Claim,
@@ -100,12 +100,12 @@ LOG_LEVELS: dict[type[Event], int] = {
 """The log level of each event: contention is normal, and a silent store is reported as a risk."""
 
 URGENT_EVENTS = frozenset({Lost, AtRisk})
-"""Events that are delivered at once, because the holder may still stop in time."""
+"""Events that are delivered at once, because the holder may still be able to stop in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSnapshot:
-    """Which claims of a client hold and which wait at one moment, independent of its notes."""
+    """The claims of a client that hold, and those that wait, at one moment."""
 
     client: str
     held: Sequence[Claim]
@@ -113,18 +113,18 @@ class ClientSnapshot:
 
 
 class NoteSink:
-    """A hook of our own, which receives notes as they are, many at a time."""
+    """A hook of our own, which receives batches of notes instead of single events."""
 
     def __call__(self, event: Event) -> None:
         """Receive an event, as any hook does."""
         self.take([note_of(event)], owner=event.owner, store=event.store)
 
     def take(self, notes: Sequence[EventNote], owner: str, store: str) -> None:
-        """Receive what has happened since the last call, in order."""
+        """Receive the notes since the last call, in order."""
         raise NotImplementedError
 
     def set_right(self, snapshot: ClientSnapshot, store: str) -> None:
-        """Replace the known state of a client, after too many notes made us drop some."""
+        """Replace the known state of a client, after some of too many notes were dropped."""
         raise NotImplementedError
 
     def capture(self) -> object:
@@ -136,15 +136,15 @@ class NoteSink:
 
 
 class EventObserver:
-    """Receives notes through one method for each event; override those of interest.
+    """Receives notes through one method for each kind of event; override the methods of interest.
 
-    Each method takes the note, and the fields that only this kind of event has.
+    Each method takes the note, and the fields that only its kind of event has.
     """
 
     __slots__ = ()
 
     def waiting(self, note: EventNote, place: int | None, /) -> None:
-        """An acquire now waits; `lockfast.events` describes each event and its fields."""
+        """A wait has begun; `lockfast.events` describes each event and its fields."""
 
     def acquired(self, note: EventNote, waited: float, ttl: float, renews: bool, /) -> None:  # noqa: FBT001
         """An acquire ended in a lease."""
@@ -153,7 +153,7 @@ class EventObserver:
         """An acquire gave up."""
 
     def skipped(self, note: EventNote, /) -> None:
-        """An acquire did not want to wait."""
+        """The lock was held, and the caller did not want to wait."""
 
     def withdrawn(self, note: EventNote, waited: float, reason: WithdrawalReason, /) -> None:
         """An acquire ended with neither a lease nor a timeout."""
@@ -244,7 +244,7 @@ def event_of(note: EventNote, *, owner: str, store: str) -> Event:
 
 
 def note_of(event: Event) -> EventNote:
-    """Return the note of an event; of its claim only the name, the id and the kind are right."""
+    """Return the note of an event; its claim has the right name, id and kind, but nothing else."""
     weight, capacity = _WEIGHT_AND_CAPACITY[event.kind]
     claim = replace(NO_CLAIM, id=event.claim, name=event.name, weight=weight, capacity=capacity)
     facts = tuple(getattr(event, one) for one in own_fields(event))
@@ -261,7 +261,7 @@ def store_of(backend: object) -> str:
 
 
 def level_of(event: Event) -> int:
-    """Return the log level of an event; a loss through closing is the application's own doing."""
+    """Return the log level of an event; a loss because the client was closed is no warning."""
     if isinstance(event, Lost) and event.reason == "closed":
         return logging.INFO
     return LOG_LEVELS[type(event)]
@@ -298,7 +298,7 @@ def _short(value: object) -> object:
 
 
 def store_failure_of(error: BaseException) -> StoreTrouble | None:
-    """Return how a request failed, from its error; None if the store is not the cause."""
+    """Return how a request failed, from its error; None if the error is not the store's."""
     if isinstance(error, OutcomeUnknown):
         return "unknown"
     if isinstance(error, BackendUnavailable):
@@ -323,25 +323,24 @@ def withdrawal_reason_of(error: BaseException) -> WithdrawalReason:
     return "cancelled" if is_cancelled else "refused"
 
 
-# The sentence about a name that others hold, for a long wait.
+# The log sentence about a long wait for a name.
 
 LONG_WAIT_SECONDS = 10.0
-"""A wait that has lasted this long is mentioned in the log."""
+"""A wait is mentioned in the log once it has lasted this long, in seconds."""
 
 MENTION_GROWTH = 6.0
-"""Each further mention comes when the wait has lasted this many times as long: after 10 s, one
-minute, six minutes, and so on."""
+"""Factor from one mention of a wait to the next: after 10 s, one minute, six minutes, and so on."""
 
 MENTION_AT_LEAST_EVERY = 3600.0
 
 
 def still_waiting(name: str, held: Held, *, waited: float) -> str:
-    """Return the sentence for an acquire that has waited long and still waits."""
+    """Return the log sentence for an acquire that has waited long and still waits."""
     return f"still waiting for {name!r} after {waited:.0f} s: {held_text(held)}"
 
 
 def next_mention(waited: float) -> float:
-    """Return how long a wait must last before it is mentioned next."""
+    """Return how long a wait must have lasted before the log mentions it next."""
     if waited < LONG_WAIT_SECONDS:
         return LONG_WAIT_SECONDS
     return min(waited * MENTION_GROWTH, waited + MENTION_AT_LEAST_EVERY)

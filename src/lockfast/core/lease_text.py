@@ -1,4 +1,4 @@
-"""Texts that represent a lease elsewhere: detached leases and sequencers."""
+"""Texts that represent a lease outside of its process: detached leases and sequencers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def packed_fields(form: str, fields: Mapping[str, object]) -> str:
 
 
 def unpacked_fields(form: str, text: str, kinds: Mapping[str, FieldTypes]) -> dict[str, Any] | None:
-    """Return the fields if the text is complete and has this form and these types, or None."""
+    """Return the fields; None unless the text is complete and of this form and these types."""
     text = text.strip()  # a file or a pipe adds a line break
     body = text.removeprefix(form)
     try:
@@ -48,9 +48,9 @@ def unpacked_fields(form: str, text: str, kinds: Mapping[str, FieldTypes]) -> di
 
 # The text that moves a lease from one process to another.
 #
-# It contains the claim id, and a store requires nothing else, so any process that has the text can
-# renew and release the lease. The text is therefore a secret while the lease lasts, like the lease
-# itself.
+# The text contains the claim id, and a store requires nothing else. So any process that has the
+# text can renew and release the lease. The text is therefore a secret while the lease lasts, like
+# the lease itself.
 
 DETACHED_FORMAT = "lockfast-lease-1:"
 _DETACHED_TYPES: dict[str, FieldTypes] = {
@@ -82,13 +82,13 @@ def detached_from_text(text: str, *, client: str, owner: str) -> Grant:
         raise TypeError(f"what `detach` returned is a str, not {type(text).__name__}{awaited}")
     fields = unpacked_fields(DETACHED_FORMAT, text, _DETACHED_TYPES)
     if fields is None:
-        # Do not show the input, because it may be the text of a real lease, cut off.
+        # Do not show the input, because it may be the truncated text of a real lease.
         raise ConfigurationError(
             "this is not the text of a lease: give it as `lease.detach()` returned it"
         )
     token = fields.pop("token")
     claim = Claim(**fields, client=client, owner=owner)
-    # The text has passed through other hands, so check its fields.
+    # Others have handled the text, so check the fields.
     checked_name(claim.name)
     checked_ttl(claim.ttl)
     checked_permits(claim.weight, capacity=claim.capacity)
@@ -96,14 +96,14 @@ def detached_from_text(text: str, *, client: str, owner: str) -> Grant:
 
 
 def without_client(grant: Grant) -> Grant:
-    """Return the grant without a client, as it is stored in transit."""
+    """Return the grant without a client, as it is while the lease is detached."""
     return replace(grant, claim=replace(grant.claim, client=""))
 
 
-# The text with which others can ask whether a lease is still the current one.
+# A text with which other programs can ask whether a lease still holds.
 #
-# Chubby calls such a text a sequencer. It contains the name, mode and token of a lock. It is not a
-# secret and grants no rights, because it contains no claim id, unlike the text of a detached lease.
+# Chubby calls such a text a sequencer. It contains the name, mode and token of a lock. Unlike the
+# text of a detached lease, it contains no claim id. So it is not a secret, and grants no rights.
 #
 # Tokens are comparable only within one name of one store, because another namespace, table or
 # server may grant the same token for the same name. An address cannot tell stores apart, because
@@ -125,7 +125,7 @@ class Sequencer:
     hold: str
 
     def is_current_in(self, seen: Inspection) -> bool:
-        """Whether the store reports this very hold among its holders."""
+        """Return whether the store lists this very hold among the holders."""
         return any(
             one.token == self.token
             and one.hold == self.hold
@@ -146,15 +146,15 @@ def no_sequencers(name: str) -> ConfigurationError:
 
 
 def mode_of(weight: int, capacity: int) -> str:
-    """Return the mode, which is exclusive, or shared if others may hold the name too."""
+    """Return the mode of a lease: exclusive, or shared if others may hold the name too."""
     return EXCLUSIVE if weight >= capacity else SHARED
 
 
 def hold_of(claim_id: str, *, party: str | None) -> str:
     """Return the public id of a hold, which does not reveal its claim.
 
-    The hold that an explicit owner's claims share outlasts each of these claims, so it has no
-    random id. Its name and token are enough to identify it.
+    If the claims of an explicit owner share a hold, the hold outlasts each of the claims, so no
+    claim can provide its id. Its name and token identify such a hold.
     """
     if party is not None:
         return ""
@@ -179,5 +179,5 @@ def sequencer_from_text(text: str) -> Sequencer:
             "this is not the text of a sequencer: give it as `lease.sequencer` says it"
         )
     found = Sequencer(**fields)
-    checked_name(found.name)  # the text has passed through other hands
+    checked_name(found.name)  # others have handled the text
     return found

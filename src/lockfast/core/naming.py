@@ -1,4 +1,4 @@
-"""Lock names, which are any Unicode text, compared byte by byte and never part of a command."""
+"""Lock names: any Unicode text, compared byte by byte, and never part of a command."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-# Mistakes with decorators: a decorator without its call (`@locks.locked`), or on a generator.
+# Mistakes with decorators: the decorator is not called (`@locks.locked`), or decorates a generator.
 
 GeneratorKind = Literal["generator", "async generator"]
 
 
 def is_bare(given: object, *, caller: FrameType) -> bool:
-    """Whether the given function is the one that the caller is decorating.
+    """Return whether the given function is the one that the caller is decorating.
 
-    A function that computes names is passed in the same way. But only a function being decorated is
-    defined in the caller's own code, around the line that the caller is executing.
+    A function that computes names is passed as an argument too. But only a function that is being
+    decorated is defined in the caller's own code, around the line that the caller is executing.
     """
     function = inspect.unwrap(given) if callable(given) else given
     if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
         return False
     code = function.__code__
     last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
-    # Compare by identity, because two functions with the same source on the same line compare
-    # equal.
+    # Compare code objects by identity, because two functions with the same source on the same line
+    # compare equal.
     is_written_there = any(code is one for one in caller.f_code.co_consts)
     return is_written_there and code.co_firstlineno <= (caller.f_lineno or 0) <= last
 
 
 def locked_without_name(function: object) -> ConfigurationError:
-    """Return the error for a decorator without its call, with the right spelling."""
+    """Return the error for a decorator that was not called, with the right spelling."""
     name = getattr(function, "__name__", "name")
     return ConfigurationError(
         f"locked needs a name: write @locks.locked({name!r}), or a name that the arguments "
@@ -46,8 +46,8 @@ def locked_without_name(function: object) -> ConfigurationError:
 
 
 def generator_kind(function: Callable[..., object]) -> GeneratorKind | None:
-    """Return which kind of generator function it is, or None."""
-    call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
+    """Return which kind of generator function this is; None if it is no generator function."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - the attribute itself is needed
     for one in (function, call):
         if inspect.isgeneratorfunction(one):
             return "generator"
@@ -57,7 +57,7 @@ def generator_kind(function: Callable[..., object]) -> GeneratorKind | None:
 
 
 def decorated_generator(name: str, kind: GeneratorKind) -> ConfigurationError:
-    """Return the error for a decorated generator, which no lock of either flavour can decorate."""
+    """Return the error for a decorated generator, which no lock can decorate, sync or asyncio."""
     block = "with" if kind == "generator" else "async with"
     client = "lockfast.Locks" if kind == "generator" else "lockfast.AsyncLocks"
     article = "a" if kind == "generator" else "an"
@@ -75,7 +75,7 @@ _FIELD = re.compile(r"\{[A-Za-z_]\w*(?:\.\w+|\[\w+\])*(?:![rsa])?(?::[^{}]*)?\}"
 
 def checked_name(name: str) -> str:
     """Return the name, without normalisation or case folding; raise if it is not valid."""
-    # The common case avoids encoding the name, since a character has at most four bytes.
+    # In the common case, avoid encoding the name: a character has at most four bytes.
     if name.__class__ is str and 0 < len(name) <= NAME_MAX_BYTES // 4 and name.isascii():
         return name
     if not isinstance(name, str):
@@ -96,9 +96,9 @@ def checked_name(name: str) -> str:
 
 
 def unfilled_field(name: str) -> str | None:
-    """Return the first `{field}` in the name, as left there by an f-string without its `f`.
+    """Return the first `{field}` in the name, which suggests an f-string without its `f`.
 
-    A name that is only a field counts as filled, because a Redis hash tag looks the same.
+    A name that consists of a single field is not reported, because it looks like a Redis hash tag.
     """
     found = _FIELD.search(name)
     return None if found is None or found[0] == name else found[0]
@@ -129,7 +129,7 @@ def storage_key(namespace: str, name: str) -> bytes:
 
 
 def name_of(key: bytes) -> str:
-    """Return the name that `storage_key` put into the key."""
+    """Return the name from which `storage_key` made this key."""
     return key.partition(b"\0")[2].decode()
 
 

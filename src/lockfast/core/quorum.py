@@ -1,8 +1,8 @@
 """Combine the replies of N independent nodes into a verdict, a validity and a token.
 
-No node decides for the others. A claim holds if a majority granted it, because any two majorities
-share a node, and that node has one holder. A node that may have forgotten what it granted is not
-counted, so it neither grants nor refuses, whatever it replies.
+No node decides for the others. A claim holds if a majority granted it. Any two majorities share a
+node, and that node grants the name to only one claim at a time. A node that may have forgotten its
+grants is not counted; whatever it replies counts neither as a grant nor as a refusal.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ NODE_TIMEOUT_SECONDS, TIMEOUTS_PER_TTL = 0.05, 20
 """Timeout for one node, in seconds, and how many times a node's timeout must fit into the ttl."""
 
 TOKEN_MAX_LEAD = 10.0
-"""A node ignores a floor that is further ahead of its clock than this, in seconds. Otherwise a
-client that is wrong about the clocks could push the tokens away from them."""
+"""A node ignores a floor that is more than this many seconds ahead of the node's clock. Otherwise a
+client with a wrong idea of the clocks could push the tokens far ahead of them.
+"""
 
 
 def majority(nodes: int) -> int:
@@ -32,12 +33,12 @@ def majority(nodes: int) -> int:
 
 
 def may_ignore_node(*, of_nodes: int, agreeing: int, nodes: int) -> bool:
-    """Whether a node with other terms may be ignored; `of_nodes` is the node count in its terms.
+    """Return whether a node may be ignored that uses other terms, with `of_nodes` nodes.
 
-    Clients that use the node's terms need a majority of `of_nodes` nodes, and we need a majority of
-    ours. Only a node that agrees with us is known not to count for those clients. Every other node
-    may count for them, including nodes that we do not name. So the nodes that do not agree with us
-    must be too few for such a majority.
+    Clients with the node's terms need a majority of `of_nodes` nodes, and we need a majority of
+    ours. Only a node that agrees with us certainly does not count for those clients. Every other
+    node may count for those clients, even a node that our own terms do not name. So a node may be
+    ignored only if the nodes that do not agree with us are too few for a majority of `of_nodes`.
     """
     return max(nodes, of_nodes) - agreeing < majority(of_nodes)
 
@@ -45,8 +46,8 @@ def may_ignore_node(*, of_nodes: int, agreeing: int, nodes: int) -> bool:
 def nodes_to_end(nodes: int) -> int:
     """Return the number of nodes that must end a claim so that no majority of nodes still holds it.
 
-    The same number of nodes is needed to bring a node that forgot its grants up to date, because
-    whichever majority granted a token, one of these nodes remembers it.
+    The same number of nodes is needed to bring a node up to date that forgot its grants. Of that
+    many nodes, at least one belonged to the majority that granted a token, and remembers the token.
     """
     return nodes - majority(nodes) + 1
 
@@ -76,7 +77,7 @@ class NodeVote(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """The combined result; OPEN while it still depends on further replies."""
+    """The combined result of the votes; OPEN while further replies may decide."""
 
     OPEN = enum.auto()
     GRANTED = enum.auto()
@@ -87,8 +88,9 @@ class Verdict(enum.Enum):
 def verdict(votes: Sequence[NodeVote], *, is_time_up: bool = False) -> Verdict:
     """Return the result so far.
 
-    An overdue node is waited for only if the others are not a majority without it, because a hung
-    node must not delay every refusal. When the time is up, no node is waited for.
+    If the nodes that have granted or refused, or may still do so in time, are a majority, no
+    overdue node is waited for, because a hung node must not delay every refusal. When the time is
+    up, no node is waited for.
     """
     needed = majority(len(votes))
     granted = votes.count(NodeVote.GRANTED)
@@ -109,8 +111,8 @@ def verdict(votes: Sequence[NodeVote], *, is_time_up: bool = False) -> Verdict:
 def renewal(outcomes: Sequence[Renewal]) -> Renewal:
     """Return the outcome of a renewal, from its outcome on each node.
 
-    A lease is RENEWED only if a majority renewed it. It is lost or broken as soon as no majority is
-    left that could still hold it.
+    A lease is RENEWED only if a majority renewed it. A lease is LOST or BROKEN as soon as too few
+    nodes are left for a majority that could still hold it.
     """
     count = Counter(outcomes)
     needed = majority(len(outcomes))
@@ -128,9 +130,9 @@ def renewal(outcomes: Sequence[Renewal]) -> Renewal:
 class AgreedToken:
     """The token of one hold, derived from the tokens that the nodes granted for it.
 
-    Unless the token is settled, no majority has stored it yet, so it may be used only after a
-    majority has been raised to it. Otherwise the next holder could get the same token, or a smaller
-    one.
+    If the token is not settled, no majority has stored it yet. It may then be used only after a
+    majority of nodes has been raised to it. Otherwise the next holder could get the same token, or
+    a smaller one.
     """
 
     token: int
@@ -138,11 +140,11 @@ class AgreedToken:
 
 
 def allotted(tokens: Sequence[int], *, nodes: int) -> AgreedToken:
-    """Return the token that these replies yield.
+    """Return the token that follows from these replies.
 
-    A token that a majority granted exactly is already stored on a majority, and there can be only
-    one. For a hold whose token was raised, a repeated request finds the raised token in the same
-    way.
+    If a majority granted the same token, that majority has stored the token already, and no other
+    token can have a majority. If the token of a hold was raised earlier, a repeated request finds
+    the raised token in the same way.
     """
     needed = majority(nodes)
     for token in tokens:
@@ -152,12 +154,12 @@ def allotted(tokens: Sequence[int], *, nodes: int) -> AgreedToken:
 
 
 def may_agree(tokens: Sequence[int], *, nodes: int, waiting: int) -> bool:
-    """Whether these replies settle no token, but outstanding replies could.
+    """Return whether these replies settle no token, but outstanding replies could.
 
-    A node that grants a claim after a majority already has gives the claim a larger token of its
-    own. A repeated request may receive such larger tokens first. If it then raised the nodes to the
-    largest token, it would change the token of a lease in use. With this check, the majority's
-    token is found in whatever order the nodes reply.
+    After a majority has granted a claim, a further node may grant it too, with a larger token of
+    its own. A repeated request may receive such a larger token first. If the client then raised the
+    nodes to that token, it would change the token of a lease in use. With this check, the client
+    finds the majority's token in whatever order the nodes reply.
     """
     most = max(map(tokens.count, tokens))
     return most < majority(nodes) <= most + waiting
@@ -169,22 +171,23 @@ class Floor:
 
     `ahead` is how far the fastest node's clock is ahead of ours, in seconds; `margin` is added for
     the requests of other clients and for the network delay. Correctness depends on neither value; a
-    wrong one only costs a second round.
+    wrong value only costs a second round of requests.
     """
 
     ahead: float | None = None
     margin: float = 0.002
 
     def at(self, now: float) -> float:
-        """Return the smallest token to grant now, in seconds; 0 while no clock is known."""
+        """Return the smallest token to grant now, in seconds; 0 while no node's clock is known."""
         return 0.0 if self.ahead is None else now + self.ahead + self.margin
 
     def after(
         self, *, ahead: float, tokens: Sequence[float], asked: float, is_settled: bool
     ) -> Floor:
-        """Return the next floor, after the floor `asked` was sent and these tokens were granted.
+        """Return the next floor, given the floor `asked` and the tokens that were then granted.
 
-        The margin grows by more than the shortfall, and shrinks slowly while it is enough.
+        If `asked` was too small, the margin grows by more than the shortfall. While the margin is
+        large enough, it shrinks slowly.
         """
         if is_settled or not asked:
             return replace(self, ahead=ahead, margin=max(0.0005, self.margin * 0.999))

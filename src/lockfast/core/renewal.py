@@ -1,4 +1,4 @@
-"""Until when a lease is trusted, and when it is renewed or at risk; also the states of a hold.
+"""Until when a lease is trusted, when it is renewed, and when it is at risk; the states of a hold.
 
 Every fraction of a ttl is defined here.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """How grants end in a store, and what that requires of a client.
+    """How grants end in a store, and how clients must treat them.
 
     Fractions of the ttl count from its start. The ttl starts when the client sends the request that
     sets the store's deadline or proves the session alive.
@@ -32,14 +32,15 @@ class Life:
     ends_by_itself: bool
     """Whether the store drops a hold that is not renewed, even if its client is alive."""
     is_proven: bool
-    """Whether grants and renewals say when their ttl starts; otherwise it starts with the request.
+    """Whether replies to acquires and renewals say when the ttl starts. If not, the ttl starts when
+    the request is sent.
     """
     has_own_ttl: bool
-    """Whether each lock may have a different ttl from its client's."""
+    """Whether a lock may have a ttl other than that of its client."""
     loss_reason: Literal["taken", "session_ended"]
     """The loss reason for a lease that the store no longer has."""
     blocks_after_crash: str
-    """Until when a crashed holder blocks others, for display."""
+    """Until when a crashed holder blocks other claims, for display."""
 
 
 BY_TTL = Life(
@@ -52,8 +53,8 @@ BY_TTL = Life(
     blocks_after_crash="its ttl has run out",
 )
 BY_SESSION = Life(
-    # The request that proves a session may be the last keep-alive but one, so another third of the
-    # ttl may have passed.
+    # A session may only be proven by its last keep-alive but one, so another third of the ttl may
+    # have passed.
     renewed_after=2 / 3,
     at_risk_for=1 / 6,
     ends_by_itself=False,
@@ -64,8 +65,8 @@ BY_SESSION = Life(
 )
 BY_PROMPT_SESSION = replace(
     BY_SESSION,
-    # The last keep-alive proves the session, so no more of the ttl has passed than for a lease that
-    # was renewed at that time.
+    # The last keep-alive proves the session, so the ttl started no earlier than for a lease that
+    # was renewed when that keep-alive was sent.
     renewed_after=BY_TTL.renewed_after,
     at_risk_for=BY_TTL.at_risk_for,
     blocks_after_crash=(
@@ -75,7 +76,7 @@ BY_PROMPT_SESSION = replace(
 
 
 def life_of(capabilities: Capabilities) -> Life:
-    """Return what a backend's `ends_by` means for a client."""
+    """Return the rules for a client that follow from a backend's `ends_by`."""
     if capabilities.ends_by == "ttl":
         return BY_TTL
     return BY_PROMPT_SESSION if capabilities.proves_at_once else BY_SESSION
@@ -83,40 +84,40 @@ def life_of(capabilities: Capabilities) -> Life:
 
 # The states of a hold, and which of them may follow each other.
 #
-# A holder may act only in the first state. The store's reply to a release decides the outcome of
-# the release; nothing else ends a hold while a release is under way.
+# A holder may act only in the first state. While a release is under way, only the store's reply to
+# it ends the hold.
 
 
 class HoldState(enum.IntEnum):
     """The state of a hold."""
 
     HELD = 0
-    # sent while the hold was trusted, so the release is clean whatever a retry returns
+    # sent while the hold was trusted, so the release counts as clean whatever a retry returns
     RELEASING = 1
-    ENTRUSTED = 2  # also sent while trusted but not answered; a background task finishes it
-    LOST = 3  # everyone concerned is notified; a release reports the loss once more
+    ENTRUSTED = 2  # sent while trusted, but not answered; a background task finishes the release
+    LOST = 3  # everyone concerned is notified; a later release reports the loss again
     OVER = 4  # released, handed over or withdrawn
 
 
 # These are module constants because every acquire uses them. In Python 3.11, looking up an enum
-# member takes longer than everything that is then done with it.
+# member takes longer than the operation that uses the member.
 HELD, RELEASING, ENTRUSTED, LOST, OVER = HoldState
 
 NEXT_STATES: dict[HoldState, tuple[HoldState, ...]] = {
     HELD: (RELEASING, LOST, OVER),
-    # RELEASING may repeat, because a release that was interrupted before it was answered or
-    # entrusted starts over.
+    # RELEASING may follow itself: a release starts over if it was interrupted before it was
+    # answered or entrusted to the background.
     RELEASING: (OVER, ENTRUSTED, LOST, RELEASING),
     ENTRUSTED: (OVER,),
-    # LOST may repeat, because a loss that was interrupted before everyone was notified is reported
-    # again.
+    # LOST may follow itself: a loss is reported again if the report was interrupted before everyone
+    # was notified.
     LOST: (OVER, LOST),
     OVER: (),
 }
 """The states that may follow each state."""
 
 SENT = (RELEASING, ENTRUSTED)
-"""The states after a release that counts as clean was sent."""
+"""The states after a release was sent in time, so that it counts as clean."""
 
 GIVEN_UP = (*SENT, OVER)
 """The states in which the holder has ended the hold or is about to, so that it can no longer be
@@ -129,8 +130,9 @@ lost."""
 # a slow reply make us trust a lease that had already been given away.
 
 CLOCK_DRIFT_FRACTION = 0.01
-"""How far the clocks of the client and the store may drift apart, as a fraction. Crystals stay
-within a hundredth of this."""
+"""Assumed maximum drift between the clocks of client and store, as a fraction. Crystals stay within
+a hundredth of this.
+"""
 
 TRUST_MARGIN_SECONDS = 0.002
 """Allowance for rounding in the stores' clocks (milliseconds in Redis) and for the time until the
@@ -138,7 +140,7 @@ last check, in seconds."""
 
 
 def check_grant(grant: Grant, claim: Claim, *, life: Life) -> None:
-    """Raise if no store that keeps the contract could have made this grant for the claim."""
+    """Raise if a store that keeps the contract could not have made this grant for the claim."""
     if grant.claim.id != claim.id:
         wrong = f"granted {claim.name!r} to another claim than ours"
     elif grant.token is not None and not 0 < grant.token < TOKEN_LIMIT:
@@ -161,10 +163,10 @@ def trusted_until(*, sent_at: float, ttl: float) -> float:
 
 
 def at_risk_from(*, until: float, ttl: float, life: Life = BY_TTL) -> float:
-    """Return when the final part of the ttl begins.
+    """Return when the final part of the ttl begins, in which a lease is at risk.
 
-    A renewed lease never reaches that part while all is well. If the lease is not renewed, the
-    holder should be warned then.
+    While all is well, a renewed lease never reaches that part. If a lease is not renewed, this is
+    the time to warn the holder.
     """
     return until - ttl * life.at_risk_for
 
@@ -172,13 +174,14 @@ def at_risk_from(*, until: float, ttl: float, life: Life = BY_TTL) -> float:
 def is_at_risk(
     *, now: float, until: float, ttl: float, unanswered: bool, life: Life = BY_TTL
 ) -> bool:
-    """Whether a renewal went unanswered, or the lease has not been renewed for too long."""
+    """Return whether a renewal went unanswered, or the last renewal was too long ago."""
     return now < until and (unanswered or now >= at_risk_from(until=until, ttl=ttl, life=life))
 
 
 OUTAGE_TTL_FRACTION = 2 / 3
-"""The fraction of a ttl for which a store may be unavailable before a renewed lease is lost. It is
-the fraction that is left when a renewal is due."""
+"""The fraction of a ttl for which a store may be unavailable before a renewed lease is lost. This
+is the fraction that is left when a renewal is due.
+"""
 
 COMMAND_START_TTL_FRACTION = 1 / 2
 """A command starts only under a lease with at least this fraction of its ttl left."""
@@ -187,14 +190,15 @@ SESSION_PROOF_TTL_FRACTION = 1 / 2
 """A session counts as alive for this fraction of its ttl after its last confirmation."""
 
 STOP_MARGIN_TTL_FRACTION = 1 / 10
-"""A command must be dead when this fraction of the ttl of its lease is left, or
-STOP_MARGIN_MAX_SECONDS if that is less."""
+"""A command must have ended when this fraction of its lease's ttl is left, or
+STOP_MARGIN_MAX_SECONDS if that is less.
+"""
 
 STOP_MARGIN_MAX_SECONDS = 1.0
 
 
 def at_risk_seconds(ttl: float) -> float:
-    """Return how long the final part of a ttl is, in which a lease is at risk."""
+    """Return the length of the final part of a ttl, in which a lease is at risk."""
     return ttl * BY_TTL.at_risk_for
 
 
@@ -204,19 +208,20 @@ def left_at_renewal_seconds(ttl: float) -> float:
 
 
 def stop_margin_seconds(ttl: float) -> float:
-    """Return how long before the lease's end a command must be dead."""
+    """Return how long before the end of the lease a command must have ended."""
     return min(STOP_MARGIN_MAX_SECONDS, ttl * STOP_MARGIN_TTL_FRACTION)
 
 
-# When to renew, and what the reply to a renewal means.
+# When to renew a lease, and what the reply to a renewal means.
 
 RENEW_TOGETHER_FRACTION = 0.02
 """Leases due within this fraction of a ttl are renewed together. Ten thousand leases that began one
 after the other are then renewed in a few batches, not one by one."""
 
 RENEWAL_RETRIES_PER_TTL = 12
-"""How often an unanswered renewal is retried within a ttl; a long ttl has more retries, one every
-RENEWAL_RETRY_MAX_SECONDS."""
+"""Minimum number of retries of an unanswered renewal within a ttl. The retries are at most
+RENEWAL_RETRY_MAX_SECONDS apart, so a long ttl has more of them.
+"""
 
 RENEWAL_RETRY_MAX_SECONDS = 1.0
 
@@ -236,9 +241,9 @@ def after_renewal(
 ) -> float | None:
     """Return the time until which the holder may continue, or None if it must stop.
 
-    After an unanswered renewal, the store may or may not have extended the lease, so we keep the
-    earlier end of trust and let it run out. A reply that comes after that end does not revive the
-    lease, because the holder has been notified of the loss.
+    If a renewal was not answered, the store may or may not have extended the lease, so the time
+    stays as it was. A reply that arrives after that time does not revive the lease, because the
+    holder has already been notified of the loss.
     """
     if outcome in (Renewal.LOST, Renewal.BROKEN) or now >= until:
         return None
@@ -247,26 +252,28 @@ def after_renewal(
     return max(until, trusted_until(sent_at=sent_at, ttl=ttl))
 
 
-# Why a lease was not renewed in time: either the store was silent, or our background did not run.
+# Why a lease was not renewed in time: either the store did not answer, or our background did not
+# run.
 
 LATE_SECONDS = 0.25
-"""If the background wakes this many seconds later than planned, it was kept from running. A shorter
-delay is normal on a busy machine."""
+"""Minimum delay, in seconds, after which a late background counts as having been kept from running.
+Shorter delays are normal on a busy machine.
+"""
 
 
 def cause_of_expiry(
     *, now: float, due: float, asked_at: float | None, wakes_at: float, standstill_text: str
 ) -> str:
-    """Return the cause of an expiry as a clause that says how long; "" if it is not known.
+    """Return the cause of an expiry as a clause, with a duration; "" if the cause is not known.
 
     `due` is when the next renewal was due, `asked_at` when the first unanswered renewal was sent,
     if any, and `wakes_at` when the background was to run next. `standstill_text` is this flavour's
-    explanation for a background that did not run. If the store was silent while the background did
-    not run, the reply may have arrived with nobody to read it. The standstill is then the cause if
-    it lasted at least half as long as the silence.
+    explanation for a background that did not run. If no reply was read while the background did not
+    run, a reply may have arrived all the same. So the standstill is the cause if it lasted at least
+    half as long as the silence of the store.
     """
-    # If the background has not started, `wakes_at` says nothing. The standstill then began when the
-    # renewal was due, since none has run.
+    # If the background was never started, `wakes_at` says nothing. The standstill then began when
+    # the renewal was due.
     began = due if wakes_at == FOREVER and asked_at is None else wakes_at
     stalled_seconds = max(0.0, now - began)
     silent = 0.0 if asked_at is None else now - asked_at

@@ -1,11 +1,13 @@
-"""Which shard to try, when to look at the others, and when to leave one line for another.
+"""Which shard to try, when to look at the others, and when to change to another line.
 
-A caller whose shard is held joins the line there and looks at the other shards, at once and then
-less and less often. The first look is delayed if the previous one found every shard occupied, or if
-the previous caller was admitted before its next look was due, because a look then costs more than
-it gains. A vacant shard is tried while the place in line is kept. If its line does not move while
-another moves at every look, the caller leaves its line for the other, because the holder of its own
-shard may hang.
+A caller whose shard is held joins the line of that shard. It looks at the other shards at once, and
+then less and less often. The first look is delayed if the latest look of any caller found every
+shard occupied, or if the latest caller was admitted before its next look was due, because a look
+then costs more than it gains.
+
+If another shard is vacant, the caller tries it while keeping its place in line. If the caller's
+line does not move while another line moves at every look, the caller changes to that line, because
+the holder of its own shard may hang.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ SHARD_LOOK_SECONDS = 1.0
 """Longest pause between two looks, in seconds. A free shard may go unnoticed for this long."""
 
 SHARD_LOOKS_BEFORE_SWITCH = 5
-"""Number of looks in a row at which another line moved and ours did not, before we leave ours."""
+"""A caller changes to another line after this number of looks in a row at which the other line had
+moved and its own had not.
+"""
 
 
 class MoveToShard(Exception):
-    """Another shard was granted to us, or its line should be joined; raised only internally."""
+    """The caller moves to another shard, which was granted or has a faster line; internal only."""
 
 
 def shard_name(name: str, shard: int) -> str:
@@ -62,7 +66,7 @@ class Outlook:
         return min(FIRST_SHARD_LOOK_SECONDS * 2.0 ** min(self.looks - 1, 10), SHARD_LOOK_SECONDS)
 
     def after(self, crowds: Sequence[Crowd]) -> Outlook:
-        """Return the outlook after another look."""
+        """Return the outlook after a look that found these crowds."""
         streaks = [0] * len(crowds)
         if self.crowds and not self._has_moved(self.own, crowds):
             streaks = [
@@ -75,7 +79,7 @@ class Outlook:
         return self.crowds[shard].last_token != now[shard].last_token
 
     def vacant(self) -> list[int]:
-        """Return the vacant shards, starting after our own so that each gets its turn."""
+        """Return the vacant shards, starting after our own, so that each shard gets its turn."""
         count = len(self.crowds)
         order = [(self.own + step) % count for step in range(1, count)]
         return [one for one in order if not self.crowds[one].number]
@@ -85,7 +89,7 @@ class Outlook:
         return all(one.number for one in self.crowds)
 
     def faster_shard(self) -> int | None:
-        """Return the shard whose line to join instead of ours, if there is one."""
+        """Return the shard whose line the caller should change to, if any."""
         lively = [
             one for one, streak in enumerate(self.streaks) if streak >= SHARD_LOOKS_BEFORE_SWITCH
         ]
@@ -94,13 +98,14 @@ class Outlook:
 
 # The stripe of a key is the same in every process and on every machine, and never changes.
 #
-# Two keys may share a stripe, so a stripe can only exclude more than was requested. This allows a
-# number and the text of its digits to be one key. If one program has an id from a URL and another
-# has it from a database, both must use the same lock.
+# Two keys may share a stripe, so a stripe excludes at least as much as was requested. So a number
+# and the text of its digits may be the same key, which they must be: one program may have an id as
+# text from a URL, another as a number from a database, and both must use the same lock.
 
 KEY_INT_LIMIT = 2**512
-"""Limit for an int key. A larger int is not a sensible key, and converting it to digits takes a
-long time."""
+"""Limit for an int key. A larger int is not a sensible key, and its conversion to digits takes too
+long.
+"""
 
 
 def stripe_name(name: str, key: object, *, stripes: int) -> str:
@@ -134,8 +139,8 @@ def _data(key: object) -> bytes:
         return b"%d" % key
     if isinstance(key, uuid.UUID):
         return str(key).encode()
-    # Do not fall back on hash() or repr(), which differ between processes, or between versions of a
-    # class.
+    # Do not fall back on hash() or repr(), whose results differ between processes or between
+    # versions of a class.
     raise TypeError(
         f"a key is a str, an int, bytes, a UUID or a tuple of these, not {type(key).__name__}: "
         "give what identifies it, in one of them"

@@ -28,8 +28,8 @@ class StatementResult:
 def change_result(rowcount: int) -> StatementResult:
     """Return the result of a statement that returns no rows.
 
-    MySQL may count only rows whose values changed, not all rows that were found. With PyMySQL and
-    asyncmy it does so by default, with SQLAlchemy it does not.
+    MySQL may count only rows whose values changed, not all rows that were found. This is the
+    default with PyMySQL and asyncmy, but not with SQLAlchemy.
     """
     if rowcount < 0:
         raise ConfigurationError(
@@ -39,18 +39,19 @@ def change_result(rowcount: int) -> StatementResult:
     return StatementResult(changed=rowcount)
 
 
-# A driver's cursor that returns plain tuples, whatever rows the connection makes for its owner.
+# A driver's cursor that returns plain tuples, whatever kind of rows the connection makes for its
+# owner.
 
 
-def plain_cursor(connection: Any, kind: DriverKind) -> Any:  # noqa: ANN401 - a driver's
-    """Return a cursor for plain tuples; a dict or an object would have to be taken apart again."""
+def plain_cursor(connection: Any, kind: DriverKind) -> Any:  # noqa: ANN401 - the driver's
+    """Return a cursor for plain tuples, because other rows would have to be converted."""
     if kind.library == "psycopg":
-        # `connection.cursor()` might make a cursor with another parameter style.
+        # A cursor from `connection.cursor()` may have another parameter style.
         driver, rows = import_module("psycopg"), import_module("psycopg.rows")
         make = driver.AsyncCursor if kind.is_asyncio else driver.Cursor
         return make(connection, row_factory=rows.tuple_row)
     if kind.library in {"pymysql", "asyncmy"}:
-        # The connection's default cursor class might leave its rows on the server.
+        # A cursor of the connection's default class may leave its rows on the server.
         return connection.cursor(import_module(f"{kind.library}.cursors").Cursor)
     cursor = connection.cursor()
     if kind.library == "sqlite3":
@@ -58,15 +59,15 @@ def plain_cursor(connection: Any, kind: DriverKind) -> Any:  # noqa: ANN401 - a 
     return cursor
 
 
-# Finds the driver's error inside the error of the library around it.
+# Finds the driver's error inside an error of another library.
 #
-# The caller's own code may raise anything in between, so an error is treated as the driver's only
-# if its class is in a driver's package.
+# The caller's own code may raise errors too, so an error counts as the driver's only if its class
+# is in a driver's package.
 
 
 def driver_error(error: BaseException) -> BaseException:
-    """Return the driver's error, or the given error if there is none inside."""
-    error = getattr(error, "orig", None) or error  # SQLAlchemy wraps the driver's error in its own
+    """Return the driver's error, or the given error if it does not contain one."""
+    error = getattr(error, "orig", None) or error  # SQLAlchemy wraps the driver's error
     if library_of(error) == "django" and isinstance(error.__cause__, Exception):
         return error.__cause__
     return error
@@ -78,7 +79,7 @@ def library_of(error: BaseException) -> str:
 
 
 def mysql_number(error: BaseException) -> int | None:
-    """Return the error number of MySQL, None if the error is not from MySQL."""
+    """Return MySQL's error number; None if the error is not from MySQL."""
     if library_of(error) not in {"pymysql", "asyncmy"} or not error.args:
         return None
     number = error.args[0]
@@ -87,8 +88,8 @@ def mysql_number(error: BaseException) -> int | None:
 
 # Errors about a table, a column or a constraint that does not exist.
 #
-# All other errors of a caller's connection stay the driver's own, since the caller, or the
-# framework around it, may know what to do about them, such as repeating the transaction.
+# All other errors are passed on as the driver raised them. The caller, or the framework around the
+# caller, may have a way to handle them, such as repeating the transaction.
 
 # PostgreSQL's sqlstates for a missing column, table, schema or unique key.
 _STATES = frozenset({"42703", "42P01", "3F000", "42P10"})
@@ -98,7 +99,7 @@ _PHRASES = ("no such column", "no such table", "has no column named", "ON CONFLI
 
 
 def names_missing_object(error: Exception) -> bool:
-    """Whether the statement named something that does not exist."""
+    """Return whether the error says that the statement named something that does not exist."""
     said = driver_error(error)
     if library_of(said) == "sqlite3":
         return any(one in str(said) for one in _PHRASES)
@@ -115,7 +116,7 @@ ACCEPTED_CONNECTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class DriverKind:
-    """What has to be known about a connection to run statements on it."""
+    """The properties of a connection that are needed to run statements on it."""
 
     library: str
     """The package of the connection's class: sqlite3, psycopg, pymysql, asyncmy, ..."""
@@ -168,7 +169,7 @@ def _recognised(connection: Any) -> DriverKind | None:  # noqa: ANN401 - any dri
 
 
 def _reported_database(connection: Any, roots: list[str]) -> str | None:  # noqa: ANN401 - any driver
-    """Return the database that a library over several drivers reports."""
+    """Return the database that a library for several databases reports."""
     if "sqlalchemy" in roots and hasattr(connection, "execute"):
         bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
         return str(bound.dialect.name)
@@ -176,7 +177,7 @@ def _reported_database(connection: Any, roots: list[str]) -> str | None:  # noqa
 
 
 def _is_async(connection: object, *, is_asyncio: bool | None = None) -> bool:
-    """Whether the connection is for asyncio, according to its driver or else to its class name."""
+    """Return whether the connection is for asyncio, judging by its driver or class name."""
     if is_asyncio is not None:
         return is_asyncio
     names = (one.__name__ for one in type(connection).__mro__)

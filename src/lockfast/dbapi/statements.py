@@ -2,7 +2,7 @@
 
     Statement("UPDATE ", table, " SET n = ", Value(5), " WHERE id = ", Value(key))
 
-The text is trusted, because it is written in our source, or quoted by a dialect.
+The text is trusted, because it comes from our source code, or was quoted by a dialect.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from lockfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# The databases, as far as their SQL differs in how a name is quoted and how a row is locked.
+# The databases, as far as their SQL differs in how names are quoted and rows are locked.
 #
-# The caller's arguments get into a statement only as quoted names, or as parameters.
+# The caller's arguments become part of a statement only as quoted names, or as parameters.
 
 Table: TypeAlias = str | Sequence[str]
 """A table's name, or a tuple of its schema (or database) and its name."""
@@ -35,12 +35,12 @@ class DatabaseDialect:
     name: str
     quote: str
     longest: int | None
-    """Maximum length of a name in bytes; PostgreSQL would truncate a longer one silently."""
+    """Maximum length of a name in bytes, as PostgreSQL would truncate a longer name silently."""
     for_update: str
-    """Makes a SELECT lock the rows that it reads, and read their current state."""
+    """The clause that makes a SELECT lock the rows that it reads, and read their current state."""
 
     def quoted(self, name: str) -> str:
-        """Return the quoted name of a column, whatever characters it has."""
+        """Return the quoted name of a column, whatever characters the name contains."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a table or a column is a str, not {type(name).__name__}")
         try:
@@ -56,7 +56,7 @@ class DatabaseDialect:
         return self.quote + name.replace(self.quote, self.quote * 2) + self.quote
 
     def quoted_table(self, table: Table) -> str:
-        """Return the quoted name of a table; a dot in a str belongs to the name."""
+        """Return the quoted name of a table; a dot in a str is part of the name."""
         if isinstance(table, str):
             return self.quoted(table)
         parts = tuple(table)
@@ -67,8 +67,8 @@ class DatabaseDialect:
         return ".".join(map(self.quoted, parts))
 
 
-# SQLite treats a name in double quotes that is not a column as a string, so that a missing column
-# would be compared as text instead of refused. A name in backticks can only be a name.
+# In SQLite, a name in double quotes that is no column is taken for a string. A missing column would
+# then be compared as text, and not refused. A name in backticks can only be a name.
 SQLITE = DatabaseDialect(name="SQLite", quote="`", longest=None, for_update="")
 POSTGRESQL = DatabaseDialect(name="PostgreSQL", quote='"', longest=63, for_update=" FOR UPDATE")
 MYSQL = DatabaseDialect(name="MySQL", quote="`", longest=256, for_update=" FOR UPDATE")
@@ -80,7 +80,7 @@ class ParameterStyle(Enum):
     QUESTION = "?"
     PERCENT = "%s"
     NAMED = ":value"
-    """The style of SQLAlchemy's `text()`, which SQLAlchemy rewrites for the driver below."""
+    """The style of SQLAlchemy's `text()`, which SQLAlchemy converts to the driver's style."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class Statement:
         return tuple(one.value for one in self.parts if isinstance(one, Value))
 
     def named_values(self) -> dict[str, Any]:
-        """Return the values by the names that `ParameterStyle.NAMED` gives them."""
+        """Return the values, under the names that `ParameterStyle.NAMED` gives to them."""
         return {f"value_{number}": value for number, value in enumerate(self.values())}
 
 
 def joined(separator: str, parts: Iterable[Statement]) -> Statement:
-    """Return one statement of several, with the separator between them."""
+    """Return one statement that joins several, with the separator between them."""
     found: list[str | Statement] = []
     for one in parts:
         found += [separator, one] if found else [one]
@@ -133,7 +133,7 @@ def _written(parts: Iterable[str | Value], marks: ParameterStyle) -> Iterator[st
         if isinstance(one, Value):
             yield f":value_{number}" if marks is ParameterStyle.NAMED else marks.value
             number += 1
-        # A name from the caller may contain characters that the driver would take for a
+        # A name from the caller may contain characters that the driver would treat as a
         # placeholder.
         elif marks is ParameterStyle.PERCENT:
             yield one.replace("%", "%%")
@@ -145,8 +145,8 @@ def _written(parts: Iterable[str | Value], marks: ParameterStyle) -> Iterator[st
 
 # How a 32-bit column rounds a number that needs 64 bits, without an error or a warning.
 #
-# No single statement returns the type of a column in all databases, so the written number is read
-# back.
+# No single statement returns the type of a column in all databases, so the number is read back
+# after it was written.
 
 
 def in_32_bits(number: float) -> float:
@@ -156,7 +156,7 @@ def in_32_bits(number: float) -> float:
 
 
 def is_rounded(found: int, written: int) -> bool:
-    """Whether `found` is `written` as rounded to 32 bits, or to fewer decimal digits.
+    """Return whether `found` is `written`, rounded to 32 bits or to fewer decimal digits.
 
     Any other number may come from another writer. MySQL shows a FLOAT with six digits.
     """

@@ -1,8 +1,8 @@
-"""Guards: how a resource keeps a late holder from doing harm.
+"""Guards: how a resource prevents a late holder from doing harm.
 
 A lock cannot stop a process that slept past the end of its lease. The resource can, if it remembers
-the largest token that it has seen. Each guard takes an exclusive lease, checks it locally first,
-and then lets the resource compare and write in one step.
+the largest token that it has seen. Each guard takes an exclusive lease and first checks the lease
+locally. The resource then compares the token and writes, in one step.
 """
 
 import importlib
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lockfast.fencing.asgi import FencingMiddleware, Marks, MemoryMarks, RedisMarks, SqlMarks
     from lockfast.fencing.file import FencedFile
 
-# These are imported on first use, because a program should not pay for what it does not use, and
-# not every system has the file locks that `FencedFile` needs.
+# These names are imported on first use. A program should not pay for guards that it does not use,
+# and not every system has the file locks that `FencedFile` needs.
 _LATER = {
     "AsyncRedisGuard": ("_async.redis", "AsyncRedisGuard"),
     "FencedFile": ("file", "FencedFile"),

@@ -1,4 +1,4 @@
-"""A middleware that keeps the requests of late holders from an ASGI application."""
+"""A middleware that keeps requests by late holders from reaching an ASGI application."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Where an HTTP server keeps the largest token of each name.
 #
 # A store of marks has one operation: `raise_to(name, token)` raises the mark of a name to the token
-# if that is larger, in one step, and returns the resulting mark. A smaller token changes nothing.
+# if the token is larger, in one step, and returns the resulting mark.
 
 
 class Marks(Protocol):
@@ -38,15 +38,15 @@ class Marks(Protocol):
 class MemoryMarks:
     """Marks in the memory of one process, for a single server process and for tests.
 
-    After a restart the first token of a name is accepted, however late it is. The object keeps one
-    number for each name that was ever sent.
+    After a restart, the first token of a name is accepted, however late its holder is. The object
+    keeps one number for each name that was ever sent.
     """
 
     def __init__(self) -> None:
         self._marks: dict[str, int] = {}
 
     async def raise_to(self, name: str, token: int) -> int:
-        """Return the mark; nothing is awaited, so no other request can come in between."""
+        """Return the mark; nothing is awaited, so no other request can interfere."""
         mark = self._marks[name] = max(token, self._marks.get(name, 0))
         return mark
 
@@ -54,11 +54,11 @@ class MemoryMarks:
 class SqlMarks:
     """Marks in a table of your database with a unique column `name` and a BIGINT `fence`.
 
-    `connect` is called for each request and returns a context manager that yields a connection,
-    commits on exit and gives the connection back, such as an engine's `begin` or a pool's
-    `connection`. A blocking context manager is entered, used and left in a thread. So a sqlite3
-    connection has to be opened on entry, by a function with `@contextmanager` that also closes it.
-    The name column has to compare byte by byte, so on MySQL give it a binary collation.
+    `connect` is called for each request and returns a context manager that yields a connection, and
+    on exit commits and gives the connection back. Examples are the `begin` of an engine and the
+    `connection` of a pool. A blocking context manager is entered, used and left in a thread. So for
+    sqlite3, pass a function with `@contextmanager` that opens the connection on entry and closes it
+    on exit. The name column has to compare byte by byte, so on MySQL give it a binary collation.
     """
 
     def __init__(self, connect: Callable[[], Opening], *, table: Table = "lockfast_marks") -> None:
@@ -87,7 +87,7 @@ def _write(opening: AbstractContextManager[Any], *write: Any) -> None:  # noqa: 
 class RedisMarks:
     """Marks in Redis, one key per name: `prefix` and the name; `client` is from redis.asyncio.
 
-    They are as reliable as that server; see RedisGuard.
+    The marks are only as safe as that server's data; see RedisGuard.
     """
 
     def __init__(self, client: Any, *, prefix: str = "lockfast:mark:") -> None:  # noqa: ANN401 - not installed with us
@@ -95,7 +95,7 @@ class RedisMarks:
             raise ConfigurationError("prefix is the beginning of a key, a str")
         self._client = client
         self._prefix = prefix
-        # Constructing a guard refuses anything but a client, before the first request.
+        # Create a guard now, because it refuses anything but a client, before the first request.
         AsyncRedisGuard(client, prefix)
 
     async def raise_to(self, name: str, token: int) -> int:
@@ -115,27 +115,30 @@ if TYPE_CHECKING:
     Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""Methods that change nothing, by the rules of HTTP."""
+"""HTTP methods that, by definition, change nothing."""
 
 SCOPE_KEY = "lockfast.fencing"
-"""The key in the scope under which the application finds the presented name and token, to pass them
-on to another guard."""
+"""The key in the scope for the presented name and token, which the application may pass on to
+another guard.
+"""
 
 
 class FencingMiddleware:
-    """Refuses bad requests itself: 412 for a late token, 428 without a token, 400 if malformed.
+    """Refuses bad requests itself: 412 for a late token, 428 for a missing one, 400 if malformed.
 
     `marks` keeps the largest token of each name: MemoryMarks for one process, SqlMarks or
     RedisMarks for several. `lock_for(scope)` returns the name of the lock that a request needs. A
-    request with another lock gets 428, and if `lock_for` returns None the request passes. Without
-    `lock_for`, every request that changes something needs some lock, whose name the client chooses.
+    request that presents another lock gets 428; if `lock_for` returns None, the request passes
+    without a check. Without `lock_for`, every request that changes something needs a lock, but the
+    client chooses which.
 
-    The check is made when a request arrives. It does not stop a request that was let in and is
-    paused in the application while a later holder's request overtakes it. Where that can happen,
-    pass `scope["lockfast.fencing"]` on to the guard of the row or the key. The middleware does not
-    authenticate: every client that may send a request may send a token, even a token that shuts all
-    others out. Safe requests (GET, HEAD, OPTIONS, TRACE) and WebSockets pass. If the marks cannot
-    be reached, the error is raised and nothing reaches the application.
+    The middleware checks each request on arrival. It does not stop a request that has passed and is
+    then paused in the application, while a later holder's request overtakes it. Where this can
+    happen, pass `scope["lockfast.fencing"]` on to the guard of the row or the key. The middleware
+    does not authenticate: every client that may send a request may send a token, even a token so
+    large that all other clients are shut out. Safe requests (GET, HEAD, OPTIONS, TRACE) and
+    WebSockets pass. If the marks cannot be reached, the error is raised and the request does not
+    reach the application.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Two HTTP headers for a name and a token, and a server's responses to wrong ones."""
+"""Two HTTP headers for a name and a token, and the responses if they are missing or wrong."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Problem(Exception):
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> Sequencer:
-    """Return the presented name and token, or raise a Problem: 428 if missing, 400 if malformed."""
+    """Return the presented name and token; raise a Problem, 428 if missing or 400 if malformed."""
     found: dict[bytes, list[bytes]] = {LOCK.lower().encode(): [], TOKEN.lower().encode(): []}
     for header, value in headers:
         if header.lower() in found:
@@ -74,7 +74,7 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> Sequencer:
 
 
 def missing(detail: str) -> Problem:
-    """Return the response to a request that lacks the required lock or token."""
+    """Return the response to a request without the required lock or token."""
     return Problem(428, "token-required", "A token of the lock is required", detail)
 
 

@@ -1,7 +1,8 @@
 """What a writer presents to a guard: a lease, or a name and token that its holder passed on.
 
-A lease is first checked here, by the local clock. If it is known to have ended, the resource need
-not be asked. A holder passes on only a name and a token. Neither of the two proves an identity.
+A lease is first checked locally, by the clock; if the lease has ended, the resource need not be
+asked. A holder that lets another process write passes on only a name and a token, and neither of
+them proves an identity.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ class HeldLease(Protocol):
 
 
 Presented: TypeAlias = HeldLease | Sequencer | str | tuple[str, int]
-"""A lease; the text of `lease.sequencer`; or (name, token), from another process."""
+"""A lease, the text of `lease.sequencer`, or a pair (name, token) from another process."""
 
 
 def shown(presented: Presented) -> Sequencer:
     """Return the name and the token; raise LeaseLost if the lease is known to have ended.
 
-    Only exclusive leases are ordered by their tokens, so only these are accepted. Raises
+    Tokens order only exclusive leases, so only exclusive leases are accepted. Raises
     TokenUnavailable for the lease of a reader or a semaphore, and for a backend without tokens.
     """
     if isinstance(presented, Sequencer):
@@ -59,11 +60,12 @@ def shown(presented: Presented) -> Sequencer:
 
 
 def passed_on(presented: str | tuple[str, int], *, name: str | None = None) -> Sequencer:
-    """Return the name and token that another process passed on, for a guard.
+    """Return the name and token that another process passed on, for use with a guard.
 
-    `name` is the lock that protects this resource, and any other lock is refused. Tokens compare
-    within one name of one store, and the passed-on text does not identify the store. Only the store
-    can say whether the lease is its own and still holds, with `locks.is_current(text)`.
+    `name` is the lock that protects this resource; any other lock is refused. Tokens can be
+    compared only within one name of one store, and the text does not identify the store. Whether
+    the lease comes from this store and still holds, only the store can say, with
+    `locks.is_current(text)`.
     """
     found = shown(presented)
     if name is not None and found.name != name:
@@ -94,7 +96,7 @@ def _shared(name: str) -> TokenUnavailable:
     )
 
 
-# The errors of guards, in one form for all resources.
+# The errors of guards, worded alike for all resources.
 
 
 def stale(shown: Sequencer, seen: int, *, what: str) -> StaleToken:
@@ -109,15 +111,15 @@ def stale(shown: Sequencer, seen: int, *, what: str) -> StaleToken:
 
 
 def inexact(mark: int, token: int, *, what: str, column: str) -> ConfigurationError:
-    """Return the error for a column that stores a number other than the token it was given."""
+    """Return the error for a column that stores a number other than the token written to it."""
     return ConfigurationError(
         f"{what} has {mark} in its column {column!r}, where {token} was written: that type rounds "
         "tokens, so it would accept a stale one; make it a BIGINT"
     )
 
 
-def whole_mark(found: Any, *, what: str) -> int:  # noqa: ANN401 - whatever was stored there
-    """Return the mark of a resource; raise unless it is a whole number, as guards write it."""
+def whole_mark(found: Any, *, what: str) -> int:  # noqa: ANN401 - whatever is stored there
+    """Return a resource's mark; raise unless it is a whole number, as guards write it."""
     try:
         mark = int(found)
     except (TypeError, ValueError, OverflowError):

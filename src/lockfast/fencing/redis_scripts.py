@@ -14,7 +14,8 @@ from lockfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Which library a Redis client is from, and what it supports, without importing that library.
+# Which library a Redis client comes from, and what the client supports, without importing the
+# library.
 
 _PACKAGES = ("redis", "valkey")
 
@@ -39,7 +40,7 @@ def check_client(client: object, *, is_asyncio: bool) -> None:
 
 
 def check_slots(client: object, keys: Sequence[str | bytes]) -> None:
-    """Refuse keys that are not in the same slot of a cluster as the mark."""
+    """Refuse keys that are not in the same cluster slot as the mark."""
     kind = type(client)
     if not any(one.__name__ in {"RedisCluster", "ValkeyCluster"} for one in kind.__mro__):
         return
@@ -55,14 +56,14 @@ def check_slots(client: object, keys: Sequence[str | bytes]) -> None:
 
 
 def is_unknown_script(error: Exception) -> bool:
-    """Whether the server does not have the script, because it is new or was lost in a failover."""
+    """Return whether the server lacks the script, because it is new or after a failover."""
     return type(error).__name__ == "NoScriptError"
 
 
-def checked_reply(reply: Any) -> Any:  # noqa: ANN401 - whatever the caller's script answers
-    """Return the reply, or raise it if the caller's script returned an error.
+def checked_reply(reply: Any) -> Any:  # noqa: ANN401 - the reply of the caller's script
+    """Return the reply; if the caller's script returned an error, raise that error.
 
-    Inside our script such an error is only a value.
+    For our script around it, such an error is only a value.
     """
     if isinstance(reply, Exception):
         raise reply
@@ -77,11 +78,11 @@ def _package(kind: type) -> str | None:
 # The script around a write to Redis.
 #
 # KEYS[1] is the mark, ARGV[1] the token; the rest belongs to the caller. The mark is raised before
-# the write, because a script that fails halfway is not undone, and its writes were made under our
-# token.
+# the write, because Redis does not undo a script that fails halfway, and the writes that it made
+# belong to our token.
 
-# `tonumber` is exact below 2^53, and all tokens are below that. A larger mark was not written by
-# us, but still compares as larger.
+# `tonumber` is exact below 2^53, and all tokens are below that limit. A larger mark does not come
+# from us, but still compares as larger.
 _CHECK = """\
 local seen, token = redis.call('GET', KEYS[1]), ARGV[1]
 if seen and not string.find(seen, '^%d+$') then
@@ -104,14 +105,14 @@ return {'done', write(keys, args)}
 """
 
 COMMAND = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
-"""A script that runs a command whose first argument is its key."""
+"""A script that runs a single command on the key KEYS[1]."""
 
 EMPTY_SCRIPT = "return 1"
 
 
 @dataclass(frozen=True, slots=True)
 class GuardScript:
-    """A whole script, and the hash by which a server identifies it."""
+    """A complete script, and the hash by which a server identifies it."""
 
     text: str
     sha: str

@@ -1,4 +1,4 @@
-"""The statements with which a row keeps the largest token that wrote to it.
+"""The statements with which a row keeps the largest token of its writers.
 
 A row whose token column is NULL was never written under a lock, and accepts every token.
 """
@@ -25,7 +25,7 @@ _STRICT = "@@SESSION.sql_mode REGEXP 'STRICT_(TRANS|ALL)_TABLES'"
 
 @dataclass(frozen=True, slots=True)
 class FencedRow:
-    """One row of a table, identified by its key, and the column with the mark."""
+    """One row of a table, identified by its key, with the column that keeps the mark."""
 
     dialect: DatabaseDialect
     table: Table
@@ -45,10 +45,11 @@ class FencedRow:
         return f"the row of {table} at {', '.join(f'{k}={v!r}' for k, v in self.key.items())}"
 
     def checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values to write; the caller may not change the key and the mark."""
+        """Return the values to write; raise if they include the key or the mark."""
         if not isinstance(values, Mapping):
             raise TypeError(f"values is a dict of columns, not {type(values).__name__}")
-        # Most databases treat FENCE and fence as one column, and would write to it twice.
+        # Most databases treat FENCE and fence as one column, so the statement would write to it
+        # twice.
         ours = {str(one).casefold() for one in (self.fence, *self.key)}
         if taken := [one for one in values if str(one).casefold() in ours]:
             raise ConfigurationError(
@@ -57,7 +58,7 @@ class FencedRow:
         return dict(values)
 
     def update(self, values: Mapping[str, Any], token: int) -> Statement:
-        """Return an UPDATE that also raises the mark, unless the row has seen a larger token."""
+        """Return an UPDATE that also raises the mark, and writes nothing if the mark is larger."""
         new = {**values, self.fence: token}
         return Statement(
             *("UPDATE ", self._table, " SET "),
@@ -92,7 +93,7 @@ class FencedRow:
 
         The SELECT locks the row where the database can, because in MySQL's default isolation level
         a plain SELECT sees the row as it was when the transaction began, before the larger token
-        came.
+        was written.
         """
         strict = f", {_STRICT}" if self.dialect is MYSQL else ", 1"
         return Statement(
@@ -103,8 +104,8 @@ class FencedRow:
     def _on_duplicate(self, new: Mapping[str, Any], token: int) -> Statement:
         """Return MySQL's update clause, which applies to a conflict on any unique key.
 
-        Therefore each assignment checks `_is_it`. The mark comes last, because each assignment sees
-        those before it.
+        So each assignment checks that the row is the intended one (`_is_it`). The mark is assigned
+        last, because each assignment sees the effect of those before it.
         """
         condition = Statement(self._is_it, " AND ", self._may_write(token))
         changes = (
@@ -115,7 +116,8 @@ class FencedRow:
 
     def _may_write(self, token: int, *, table: str = "") -> Statement:
         column = table + self._quoted(self.fence)
-        # A column in SQLite may have been declared as text, and as text 9 is larger than 10.
+        # A column in SQLite may have been declared as text, and compared as text, 9 is larger than
+        # 10.
         number = f"CAST({column} AS INTEGER)" if self.dialect is SQLITE else column
         return Statement("(", column, " IS NULL OR ", number, " <= ", Value(token), ")")
 
@@ -126,8 +128,8 @@ class FencedRow:
 
     @property
     def _if_strict(self) -> str:
-        # In a session that is not strict, a column that is too small would store its largest number
-        # instead of the token, and accept every later token.
+        # If the session is not strict, a column that is too small stores its largest number instead
+        # of the token, and accepts every later token.
         return f" AND {_STRICT}" if self.dialect is MYSQL else ""
 
     @property
@@ -136,7 +138,7 @@ class FencedRow:
 
     @property
     def _bare_table(self) -> str:
-        """The name of the statement's own table inside the statement."""
+        """The name by which a statement refers to its own table."""
         return self._quoted(self.table if isinstance(self.table, str) else self.table[-1])
 
     def _quoted(self, name: str) -> str:

@@ -3,7 +3,8 @@
     locks = lockfast.Locks(url, on_event=lockfast.observe.prometheus())
 
 `prometheus()` and `opentelemetry()` return hooks, and an `Advisor` is itself a hook. A hook may
-serve several clients, and `on_event` also accepts a list of hooks. Each is imported on first use.
+serve several clients, and `on_event` also accepts a list of hooks. Each hook is imported on first
+use.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def prometheus(
 ) -> PrometheusMetrics:
     """Return the hook whose figures Prometheus can scrape; each registry has only one.
 
-    - `registry`: a prometheus_client registry; its default one if None.
-    - `raw_names`: label by full names instead of their patterns (`order:*`). Use it only if
-      there are few names, because each is kept for the life of the process.
+    - `registry`: a prometheus_client registry; None means the default registry.
+    - `raw_names`: label by full names instead of their patterns (`order:*`). Use this only if
+      there are few names, because every name is kept for the life of the process.
     """
     try:
         from lockfast.observe.prometheus_metrics import in_registry  # noqa: PLC0415
@@ -59,7 +60,7 @@ def opentelemetry(
 ) -> OpenTelemetryHook:
     """Return a hook that creates spans for waits and holds, and records metrics.
 
-    - `tracer_provider`, `meter_provider`: the global ones if None.
+    - `tracer_provider`, `meter_provider`: None means the global providers.
     - `raw_names`: as in `prometheus()`.
     """
     try:
@@ -82,7 +83,8 @@ def dashboard() -> str:
 
 
 def _shipped(name: str) -> str:
-    # `import lockfast` imports this package, and would take 6 ms longer.
+    # Do not import these earlier. `import lockfast` imports this package, and would take 6 ms
+    # longer.
     from importlib import resources  # noqa: PLC0415
 
     return resources.files("lockfast.observe").joinpath("shipped", name).read_text("utf-8")

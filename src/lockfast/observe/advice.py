@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lockfast.observe.figures import Busiest, DurationSummary, Figures
 
 LEASES_ENOUGH: Final = 30
-"""Minimum number of holds to base advice on, because fewer do not predict the next hold."""
+"""Minimum number of holds for advice, because fewer holds do not predict the next one."""
 USUAL_HOLDS: Final = (3, 5)
 """Range for the ttl of a lease without renewal, as multiples of the mean hold."""
 
@@ -36,8 +36,8 @@ class AdviceKind(enum.StrEnum):
 class Advice:
     """One observation, what to do about it, and the figures behind both.
 
-    `ttl` is the ttl that the figures call for, None if the advice is not about the ttl. `shards` is
-    how many shards to split the busiest name into, None if the advice is not about that.
+    `ttl` is the ttl that the figures call for; None if the advice is not about the ttl. `shards` is
+    the number of shards to split the busiest name into; None if the advice is not about splitting.
     """
 
     kind: AdviceKind
@@ -58,7 +58,7 @@ class Advice:
         return f"{self.pattern}: {self.message}{fix}"
 
 
-# Advice in words: what was found, the figures behind it, and what to do about it.
+# Advice in words: what was found, with the figures, and what to do.
 
 
 def message(kind: AdviceKind, figures: Figures) -> str:
@@ -242,21 +242,23 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# How a person would judge a ttl and a line from these figures. Pure functions.
+# Pure functions that judge a ttl and a line by these figures, as an expert would.
 #
 # The right ttl follows from the purpose of the lease. A renewed lease lives as long as its holder
-# renews it, however long the work takes. Its ttl only sets how soon others can go on after the
-# holder has died. The ttl has to outlast whatever may delay a renewal, such as a pause of the
-# process or a store that answers late. Without renewal, the ttl has to outlast the work itself. The
-# rule of thumb is then 3 to 5 times the mean hold, and more than the longest hold that was seen.
+# renews it, however long the work takes. Its ttl only determines how soon other claims are granted
+# after the holder has died. The ttl has to outlast whatever may delay a renewal, such as a pause of
+# the process or a store that answers late. Without renewal, the ttl has to outlast the work itself.
+# The rule of thumb is then 3 to 5 times the mean hold, and more than the longest hold that was
+# seen.
 
 CERTAIN_FAILURES: Final = 3
-"""Number of failures after which more are certain to come, however few holds were seen."""
+"""After this number of failures, more are certain to follow, however few holds were seen."""
 RENEWED_TTL_MIN_SECONDS: Final = 3 * DEFAULT_REQUEST_TIMEOUT
 """Minimum ttl of a renewed lease, in seconds: it should outlast three unanswered requests."""
 DELAY_MULTIPLE: Final = 6
 """Ttl of a renewed lease, as a multiple of the longest delay that was seen. When a renewal is due,
-two thirds of the ttl are left, which is four times that delay."""
+two thirds of this ttl are left, which is four times the longest delay.
+"""
 LONGEST_HOLD_MULTIPLE: Final = 1.5
 """Without renewal: the ttl as a multiple of the longest hold that was seen."""
 TTL_MIN_SECONDS: Final = 1.0
@@ -264,7 +266,7 @@ TTL_MIN_SECONDS: Final = 1.0
 TOO_LONG_MULTIPLE: Final = 2.0
 """A ttl above this multiple of the needed ttl is longer than needed."""
 MANY_AHEAD: Final = 3.0
-"""With at least this many holds ahead of each waiter, the line costs more than the hold."""
+"""If each waiter has at least this many holds ahead, waiting costs more than holding."""
 MOSTLY_FRACTION: Final = 0.5
 ADVISED_SHARDS_MAX: Final = 64
 STEPS: Final = (1, 1.5, 2, 3, 5, 6, 8, 10)
@@ -273,7 +275,7 @@ STEPS: Final = (1, 1.5, 2, 3, 5, 6, 8, 10)
 def advice_on(figures: Figures) -> tuple[Advice, ...]:
     """Return the advice, starting with any advice on the ttl.
 
-    If there is none, a single entry says that all is well or that too few holds were seen.
+    If there is no advice, a single entry says that all is well, or that too few holds were seen.
     """
     found = [one for one in (_on_ttl(figures), _on_line(figures)) if one is not None]
     if found:
@@ -351,7 +353,8 @@ def _on_unrenewed(figures: Figures) -> Advice | None:
 def needed_without_renewal(figures: Figures) -> float:
     """Return the ttl by the rule of thumb.
 
-    A hold that outlasted its ttl counts as one ttl: it is only known to be at least that long.
+    A hold that outlasted its ttl counts as one ttl, because its real length is not known, only that
+    it was longer.
     """
     if not figures.ended:
         return figures.ttl
@@ -382,10 +385,10 @@ def _on_line(figures: Figures) -> Advice | None:
 
 
 def is_crowded(busiest: Busiest) -> bool:
-    """Whether most acquires had to wait, and for more than one or two holds each.
+    """Return whether most acquires had to wait, and for more than one or two holds each.
 
-    A wait as long as one hold is explained by that hold, which has to become shorter. If many
-    claims wait in line for short holds, only more doors help.
+    A wait for a single hold is explained by the length of that hold, so the hold has to become
+    shorter. If many claims wait for short holds, only splitting the name helps.
     """
     return (
         busiest.acquired >= LEASES_ENOUGH
@@ -403,7 +406,7 @@ def shards_for(ahead: float) -> int:
 
 
 def rounded_up(seconds: float) -> float:
-    """Return the seconds, rounded up to a round number."""
+    """Return the seconds, rounded up to a convenient number."""
     unit = 0.01
     while unit * 10 < seconds:
         unit *= 10

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 PATTERNS_KEPT: Final = 200
 """Maximum number of combinations of pattern and ttl that are counted."""
 OPEN_CLAIMS_KEPT: Final = 100_000
-"""Maximum number of open claims that are tracked; beyond it the oldest are not timed."""
+"""Maximum number of open claims that are tracked; beyond it, the oldest claims are dropped."""
 
 
 UNCOUNTED_EVENTS: Final = frozenset({Skipped, SafeAgain, StoreError, Reconnected})
-"""Events that contribute to no figure, nor to the time that the figures cover."""
+"""Events that affect neither a figure nor the time span of the figures."""
 
 
 class EventSummary(EventObserver):
-    """Counts events from their notes; not thread-safe."""
+    """Derives counts from events, by their notes; not thread-safe."""
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, float, bool], Tally] = {}
@@ -43,7 +43,7 @@ class EventSummary(EventObserver):
         self._first: float | None = None
         self._last = 0.0
         self.left_out: int = 0
-        """How many leases were not counted because there were too many patterns."""
+        """The number of leases that were not counted, because there were too many patterns."""
 
     def take(self, notes: Sequence[EventNote]) -> None:
         """Count the notes."""
@@ -59,7 +59,7 @@ class EventSummary(EventObserver):
         self._last = last
 
     def figures(self) -> tuple[Figures, ...]:
-        """Return the figures so far, those with the most acquires first."""
+        """Return the figures so far, starting with those that have the most acquires."""
         seconds = 0.0 if self._first is None else max(0.0, self._last - self._first)
         found = [one.figures(seconds=seconds) for one in self._tallies.values()]
         return tuple(sorted(found, key=lambda one: (-one.waits.count, one.pattern, one.ttl)))
@@ -67,7 +67,7 @@ class EventSummary(EventObserver):
     # -- one event each ----------------------------------------------------------------
 
     def waiting(self, note: EventNote, /, *_facts: object) -> None:
-        """Remember that the claim had to wait."""
+        """Note that the claim had to wait."""
         _keep(self._waiting, note.claim.id, None)
 
     def acquired(self, note: EventNote, waited: float, ttl: float, renews: bool, /) -> None:  # noqa: FBT001
@@ -89,7 +89,7 @@ class EventSummary(EventObserver):
         _keep(self._held, claim_id, tally)
 
     def timed_out(self, note: EventNote, /, *_facts: object) -> None:
-        """Count the timeout with the pattern's latest lease, because its own ttl is not known."""
+        """Count the timeout for the pattern's latest lease, as this claim's ttl is not known."""
         self._waiting.pop(note.claim.id, None)
         tally = self._latest.get(pattern_of(note.claim.name))
         if tally is not None:
@@ -129,7 +129,7 @@ class EventSummary(EventObserver):
 
 
 def _keep(kept: dict[str, Any], claim: str, value: object) -> None:
-    """Track the claim; if there are too many, forget the oldest, whose end was never reported."""
+    """Track the claim; if too many are tracked, drop the oldest, whose end was probably missed."""
     kept[claim] = value
     if len(kept) > OPEN_CLAIMS_KEPT:
         del kept[next(iter(kept))]
@@ -138,12 +138,13 @@ def _keep(kept: dict[str, Any], claim: str, value: object) -> None:
 class Advisor(NoteSink):
     """Collects wait and hold times by pattern of names, in bounded memory, and gives advice.
 
-    Pass it to one client or to several (`on_event=`). Like every hook, it receives events
-    shortly after they happen, and a client without a hook pays nothing.
+    Pass the advisor to one or more clients, as `on_event=`. Like every hook, it receives events
+    shortly after they happen. A client without a hook has no extra cost.
     """
 
     def __init__(self) -> None:
-        # Re-entrant: a signal handler or a finalizer may call us again in the middle of a call.
+        # The lock is re-entrant, because a signal handler or a finalizer may call us in the middle
+        # of a call.
         self._lock = threading.RLock()
         self._summary = EventSummary()
         fork.reset_in_child(self)
@@ -155,23 +156,23 @@ class Advisor(NoteSink):
             self._summary.take(notes)
 
     def set_right(self, snapshot: ClientSnapshot, store: str) -> None:
-        """Do nothing: missed events are not counted, and claims that never end are forgotten."""
+        """Do nothing; missed events stay uncounted, and claims whose end was missed are dropped."""
 
     def advice(self) -> tuple[Advice, ...]:
         """Return the advice so far, with the figures behind it."""
         return tuple(one for figures in self.figures() for one in advice_on(figures))
 
     def figures(self) -> tuple[Figures, ...]:
-        """Return the figures so far, those with the most acquires first."""
+        """Return the figures so far, starting with those that have the most acquires."""
         with self._lock:
             return self._summary.figures()
 
     @property
     def left_out(self) -> int:
-        """How many leases were not counted because there were too many patterns."""
+        """The number of leases that were not counted, because there were too many patterns."""
         return self._summary.left_out
 
     def after_fork_in_child(self) -> None:
-        """Start from zero, because the parent counts its own holds."""
+        """Start from zero in the child, because the parent counts its own holds."""
         self._lock = threading.RLock()
         self._summary = EventSummary()

@@ -1,4 +1,4 @@
-"""The figures behind the advice: what was seen of one pattern of names with one ttl."""
+"""The figures behind the advice: what was seen of the names of one pattern, with one ttl."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ def duration(seconds: float) -> str:
     return f"{int(seconds) // DAY} d {int(seconds % DAY) // HOUR} h"
 
 
-# Time spans counted in buckets: what is usual and what is rare, in bounded memory.
+# Counts of time spans in buckets, which show what is usual and what is rare, in bounded memory.
 
 FIRST_BUCKET_SECONDS: Final = 1e-4
-"""Upper bound of the first bucket; no lock over a network is faster."""
+"""Upper bound of the first bucket; no lock over a network takes less time."""
 PER_DOUBLING: Final = 4
-"""Buckets per doubling. Each bound is 19 % above the one before, so a quantile is at most that much
-too large."""
+"""Buckets per doubling. Each bound is 19 % above the previous bound, so a quantile is at most 19 %
+too large.
+"""
 LAST_BUCKET: Final = 34 * PER_DOUBLING
-"""Index of the last bucket: nearly three weeks, and anything longer."""
+"""Index of the last bucket, for spans of nearly three weeks or more."""
 
 FINE_BUCKETS_SECONDS: Final = tuple(
     FIRST_BUCKET_SECONDS * 2 ** (bucket / PER_DOUBLING) for bucket in range(LAST_BUCKET)
@@ -53,10 +54,9 @@ FINE_BUCKETS_SECONDS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class DurationSummary:
-    """Summary of many time spans, in seconds; all zero if there were none.
+    """Summary of many time spans, in seconds; all fields are zero if there were no spans.
 
-    `median` and `p99` are bucket bounds: half of all spans, or all but one in a hundred, were at
-    most that long.
+    `median` and `p99` are bucket bounds: half of all spans, or 99 of 100, were at most that long.
     """
 
     count: int = 0
@@ -79,8 +79,8 @@ class DurationHistogram:
         self.longest: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one span; a negative one, measured while a clock was set back, counts as 0."""
-        # Called at every acquire and release, where comparing costs less than calling max().
+        """Count one span; a negative span, measured while a clock was set back, counts as 0."""
+        # Every acquire and release runs this code, and comparisons cost less than calls of max().
         if seconds < 0.0:  # noqa: PLR1730
             seconds = 0.0
         if seconds > self.longest:  # noqa: PLR1730
@@ -92,12 +92,12 @@ class DurationHistogram:
         self.total += seconds
 
     def cumulative(self) -> list[int]:
-        """Return for each bound how many spans do not exceed it, followed by the total."""
+        """Return, for each bound, how many spans do not exceed it; the total comes last."""
         buckets = range(len(self._bounds) + 1)
         return list(accumulate(self._buckets.get(bucket, 0) for bucket in buckets))
 
     def quantile(self, part: float) -> float:
-        """Return the duration that this fraction of spans did not exceed; 0 if there were none."""
+        """Return the duration that this fraction of spans did not exceed; 0 without any spans."""
         bounds, left = self._bounds, math.ceil(self.count * part)
         for bucket in sorted(self._buckets):
             left -= self._buckets[bucket]
@@ -119,29 +119,30 @@ class DurationHistogram:
 
 
 FigureSource: TypeAlias = Literal["events", "looks"]
-"""Where figures come from: from the events of each lease, or from sampling the store. Sampling sees
-a short hold only by chance, and measures a hold only to within one sampling interval."""
+"""The source of figures: the events of each lease, or samples of the store ("looks"). Sampling sees
+a short hold only by chance, and measures a hold only to within one sampling interval.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busiest:
-    """The name of a pattern that clients spent the most time waiting for."""
+    """The name of the pattern for which clients waited longest, in total."""
 
     name: str
     acquired: int = 0
     stood_in_line: int = 0
-    """How many of the acquires had to wait."""
+    """The number of acquires that had to wait."""
     mean_wait: float = 0.0
     """Mean over all acquires, including those that did not wait, in seconds."""
     mean_hold: float = 0.0
     line: float = 0.0
-    """Mean number of claims waiting at a time; only sampling shows it."""
+    """Mean number of claims waiting at a time; known only from sampling."""
     in_use: float = 0.0
-    """Fraction of all samples in which the name was held; only sampling shows it."""
+    """Fraction of all samples in which the name was held; known only from sampling."""
 
     @property
     def holds_ahead(self) -> float:
-        """How many holds a waiter waits for, one after another."""
+        """The number of holds for which a waiter waits, one after another."""
         if self.line:
             return self.line
         return self.mean_wait / self.mean_hold if self.mean_hold else 0.0
@@ -153,7 +154,7 @@ class Figures:
 
     pattern: str
     ttl: float
-    """0 if unknown, as when sampling a store with sessions."""
+    """The ttl; 0 if it is not known, as when sampling a store with sessions."""
     renews: bool
     source: FigureSource = "events"
     seconds: float = 0.0
@@ -163,7 +164,7 @@ class Figures:
     waits: DurationSummary = field(default_factory=DurationSummary)
     """Waits of all acquires, including those that did not wait."""
     losses: tuple[tuple[str, int], ...] = ()
-    """How many leases were lost, by reason."""
+    """The number of lost leases, by reason."""
     timeouts: int = 0
     renewals: int = 0
     at_risk: int = 0
@@ -172,7 +173,7 @@ class Figures:
     usual_margin: float | None = None
     """Time left at a renewal when all is well, in seconds."""
     busiest: Busiest | None = None
-    """None if nobody waited."""
+    """The name with the longest waits; None if nobody waited."""
     interval: float = 0.0
     """Time between two samples, in seconds."""
 
@@ -187,19 +188,19 @@ class Figures:
 
     @property
     def ended(self) -> int:
-        """How many holds could be timed, or were longer than their ttl."""
+        """The number of holds that were timed, or outlasted their ttl."""
         return self.holds.count + self.exceeded
 
     @property
     def latest_renewal(self) -> float | None:
-        """How late the slowest renewal was, in seconds; None if no renewal was seen."""
+        """By how much the latest renewal was late, in seconds; None if no renewal was seen."""
         if self.least_margin is None or self.usual_margin is None:
             return None
         return max(0.0, self.usual_margin - self.least_margin)
 
     @property
     def waited_for_dead_holder(self) -> bool:
-        """Whether a wait of at least half a ttl, explained by no hold, suggests a dead holder."""
+        """Whether a wait of half a ttl or more that no hold explains suggests a dead holder."""
         longest = self.waits.longest
         return longest >= self.ttl / 2 and longest > self.holds.longest * 3
 
@@ -207,8 +208,9 @@ class Figures:
 # Counts for the leases of one pattern that have one ttl, in bounded memory.
 
 NAMES_PER_PATTERN: Final = 32
-"""Maximum number of names per pattern with counts of their own; the others are only counted
-together."""
+"""Maximum number of names per pattern that are counted separately; the others are only counted
+together.
+"""
 
 
 class NameTally:
@@ -293,7 +295,7 @@ class Tally:
         """Return the figures so far."""
         names = {name: one for name, one in self._names.items() if one.stood_in_line}
         busiest = max(names, key=lambda one: names[one].waited, default=None)
-        # Only a manual renewal comes earlier than the schedule; in some stores renewals come later.
+        # Only a manual renewal is earlier than the schedule; in some stores, renewals are later.
         usual = min(self._most_margin, left_at_renewal_seconds(self.ttl))
         return Figures(
             pattern=self.pattern,

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 # OpenTelemetry metrics, recorded with as few calls as possible, because each call costs several
 # microseconds.
 #
-# Counter changes are first summed up here, over all notes that are delivered together.
+# So changes to counters are first summed up, over all notes that are delivered together.
 
 
 class OtelAttributes:
-    """The attributes for one pattern, created once."""
+    """The OpenTelemetry attributes for one pattern, created once."""
 
     def __init__(self, labels: Labels) -> None:
         self.labels: Mapping[str, str] = {
@@ -42,7 +42,7 @@ class OtelAttributes:
         self._with: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def with_(self, key: str, value: str) -> Mapping[str, str]:
-        """Return the attributes and one more; its values must be a closed set, as each is kept."""
+        """Return the attributes with one more, which must have few values, as each is kept."""
         found = self._with.get((key, value))
         if found is None:
             found = self._with[key, value] = {**self.labels, key: value}
@@ -113,9 +113,9 @@ class OtelFigures:
 
 # Spans and metrics for OpenTelemetry: a span around each wait, and one around each hold.
 #
-# Both are children of the span that was current where the lock was requested. They are created
-# outside the body, with the times of the events, so no span of the body is a child of the hold
-# span.
+# Both spans are children of the span that was current where the lock was requested. They are
+# created after the fact, with the times of the events, so no span of the body is a child of the
+# span around the hold.
 
 SCOPE = "lockfast"
 
@@ -160,7 +160,7 @@ class OpenTelemetryHook(NoteSink):
         update.sums.flush()
 
     def after_fork_in_child(self) -> None:
-        """Start over: the parent's spans belong to the parent."""
+        """Start over in the child, because the open spans belong to the parent."""
         self._state.holds, self._state.waiting = {}, {}
 
 
@@ -188,7 +188,7 @@ class OtelUpdate(EventObserver):
         self.sums: OtelSums = OtelSums(state.figures)
 
     def set_right(self, snapshot: ClientSnapshot) -> None:
-        """Replace the holds and waits of a client; claims not in the snapshot have ended."""
+        """Replace the holds and waits of a client; a claim missing in the snapshot has ended."""
         client, state, sums = snapshot.client, self._state, self.sums
         held = {one.id: one for one in snapshot.held}
         waiting = {one.id: one for one in snapshot.waiting}
@@ -313,7 +313,7 @@ class OtelUpdate(EventObserver):
         known = self._state.holds.pop(note.claim.id, None)
         self._state.figures.hold.record(held, about.labels)
         if known is None:
-            return  # a snapshot has already counted its end
+            return  # a snapshot has already counted the end
         self.sums.held[about] -= 1
         if known.span is None:
             return
@@ -330,7 +330,7 @@ class OtelUpdate(EventObserver):
 
 
 class HeldSpan(NamedTuple):
-    """The span of a lease, or None if its beginning was missed, with its attributes and client."""
+    """The span of a lease (None if its beginning was missed), with its attributes and client."""
 
     span: Span | None
     about: OtelAttributes

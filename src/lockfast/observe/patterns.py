@@ -1,9 +1,8 @@
 """Patterns: names without their variable parts. Figures are kept per pattern, not per name.
 
-A name is free text, and most names contain an id. A label for each name would fill the memory of
-the process that counts, and reveal customer data. A pattern never contains a digit. An id of
-letters alone (`user:alice`) is not recognised, so the number of patterns kept is bounded; see
-`Patterns`.
+A name is free text, and most names contain an id. Figures for each name would fill the memory of
+the counting process, and reveal customer data. A pattern never contains a digit. An id of letters
+alone (`user:alice`) is not recognised, so the number of patterns is limited; see `Patterns`.
 """
 
 from __future__ import annotations
@@ -23,10 +22,12 @@ PATTERN_MAX_CHARACTERS: Final = 80
 """Maximum length of a pattern, in characters."""
 
 ANYTHING: Final = "*"
-"""Pattern of a name that is only a value, and of all names beyond the maximum number of patterns.
+"""Pattern of a name that consists only of a value, and of all names beyond the maximum number of
+patterns.
 """
 
-# A part is a run of letters and digits: `[^\W_]` matches one of these, `[^\W\d_]` one letter.
+# A part is a run of letters and digits: `[^\W_]` matches a letter or digit, `[^\W\d_]` only a
+# letter.
 _VALUE = re.compile(
     r"""
     (?<![^\W_])
@@ -53,8 +54,8 @@ def pattern_of(name: str) -> str:
     """Return the name with `*` for each value in it: `order:17` becomes `order:*`.
 
     Values are numbers, dates, UUIDs, digests, email addresses, and words that mix letters and
-    digits. Adjacent values become one `*`, unless `:`, `/` or the like separates them. A pattern is
-    its own pattern, and has at most `PATTERN_MAX_CHARACTERS` characters.
+    digits. Adjacent values become one `*`, unless `:`, `/` or the like separates them. The pattern
+    of a pattern is the pattern itself. A pattern has at most `PATTERN_MAX_CHARACTERS` characters.
     """
     if len(name) <= PATTERN_MAX_CHARACTERS and not _WORTH_A_LOOK.search(name):
         return name
@@ -64,15 +65,16 @@ def pattern_of(name: str) -> str:
     if len(pattern) <= PATTERN_MAX_CHARACTERS:
         return pattern
     cut = pattern[: PATTERN_MAX_CHARACTERS - 1]
-    # Cut between two parts, as half a word could look like a digest, or make two names look alike.
+    # Cut only between two parts. Half a word could look like a digest, or two names could look
+    # alike.
     return f"{_LAST_PART.sub('', cut) if pattern[PATTERN_MAX_CHARACTERS - 1].isalnum() else cut}…"
 
 
 class Patterns:
-    """The first `most` patterns that were seen; all later ones share `*`.
+    """The first `most` patterns that were seen; all later patterns become `*`.
 
-    For code that keeps something for each pattern. Threads may share it; if they add new patterns
-    at the same moment, a few more than `most` may be accepted.
+    This is for code that keeps something for each pattern. Several threads may use the object; if
+    they add new patterns at the same moment, slightly more than `most` may be accepted.
     """
 
     def __init__(self, *, most: int = 200) -> None:
@@ -80,7 +82,7 @@ class Patterns:
         self._known: set[str] = {ANYTHING}
 
     def of(self, name: str) -> str:
-        """Return the pattern of a name, or `*` if there are too many others already."""
+        """Return the pattern of a name, or `*` for a new pattern when there are too many."""
         pattern = pattern_of(name)
         if pattern in self._known:
             return pattern
@@ -92,14 +94,14 @@ class Patterns:
 
 T = TypeVar("T")
 
-# Maps each (name pattern, kind, store) to a value, which is looked up by claim.
+# A value for each (name pattern, kind, store), with fast lookup by claim.
 
 NAMES_KEPT: Final = 4096
-"""Maximum number of names in the lookup by claim; when it is full, it is cleared."""
+"""Maximum number of names in the lookup by claim; a full lookup is cleared."""
 
 
 class Labels(NamedTuple):
-    """The labels of a figure."""
+    """The labels that identify a value."""
 
     pattern: str
     kind: str
@@ -107,7 +109,7 @@ class Labels(NamedTuple):
 
 
 class ByPattern(Generic[T]):
-    """Creates each value on first use. Like `Patterns`, it may be shared by threads."""
+    """Creates each value on first use; like `Patterns`, several threads may use it."""
 
     def __init__(self, make: Callable[[Labels], T], *, raw_names: bool) -> None:
         self._make = make

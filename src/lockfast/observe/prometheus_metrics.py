@@ -1,4 +1,4 @@
-"""The figures as Prometheus metrics; its client library collects them at each scrape."""
+"""The figures as Prometheus metrics, which the registry collects at each scrape."""
 
 from __future__ import annotations
 
@@ -64,10 +64,13 @@ class MetricSeries:
         self.holds: DurationHistogram = DurationHistogram(DURATION_BUCKETS_SECONDS)
         self.margins: DurationHistogram = DurationHistogram(DURATION_BUCKETS_SECONDS)
         self.held: dict[str, str] = {}
-        """The client of each claim that holds, by claim id; a claim reported twice counts once."""
+        """The client of each claim that holds, by claim id, so that a claim that is reported twice
+        counts once.
+        """
         self.waiters: dict[str, tuple[str, float]] = {}
-        """The client of each waiting claim, and when its wait began on the monotonic clock, by
-        claim id."""
+        """The client of each waiting claim, and the time at which its wait began on the monotonic
+        clock, by claim id.
+        """
 
     def forget(self, client: str, *, keep: Collection[str]) -> None:
         """Drop the claims of a client, except those with these ids."""
@@ -84,7 +87,7 @@ class MetricSeries:
 # Figures from client events: acquisitions, waits, holds, losses, and failures of the store.
 #
 # They are kept by pattern of names (`order:*`), or by name on request. The number of patterns is
-# bounded, because each of them costs the scraper for ever.
+# limited, because the scraper has to process each pattern for ever.
 
 
 class Metrics(NoteSink):
@@ -92,7 +95,8 @@ class Metrics(NoteSink):
 
     def __init__(self, *, raw_names: bool = False) -> None:
         self.raw_names: bool = raw_names
-        # Re-entrant: a signal handler or a finalizer may call us again in the middle of a call.
+        # The lock is re-entrant, because a signal handler or a finalizer may call us in the middle
+        # of a call.
         self.lock: AbstractContextManager[bool] = threading.RLock()
         self._start()
         fork.reset_in_child(self)
@@ -126,7 +130,7 @@ class Metrics(NoteSink):
                 self._kept.of_claim(one, store).waiters.setdefault(one.id, (client, now))
 
     def after_fork_in_child(self) -> None:
-        """Start from zero, because the parent counts its own holds."""
+        """Start from zero in the child, because the parent counts its own holds."""
         self.lock = threading.RLock()
         self._start()
 
@@ -151,7 +155,8 @@ class MetricsUpdate(EventObserver):
         self._series: MetricSeries | None = None
 
     def _series_of(self, claim: Claim) -> MetricSeries:
-        # Remember the last series, because a claim's end often follows right after its beginning.
+        # Remember the latest series, because the end of a claim often follows right after its
+        # beginning.
         if claim is not self._claim or self._series is None:
             self._claim, self._series = claim, self._kept.of_claim(claim, self._store)
         return self._series
@@ -213,7 +218,7 @@ class MetricsUpdate(EventObserver):
         self._series_of(note.claim).at_risk += 1
 
     def safe_again(self, note: EventNote, /, *_facts: object) -> None:
-        """Count nothing, but export the series from now on."""
+        """Count nothing, but make sure that the series exists, and is exported from now on."""
         self._series_of(note.claim)
 
     def store_error(
@@ -232,11 +237,11 @@ REASONS: Final = get_args(LossReason)
 
 _making = threading.Lock()
 _made: weakref.WeakKeyDictionary[CollectorRegistry, PrometheusMetrics] = weakref.WeakKeyDictionary()
-"""One hook for each registry: a metric name can be registered there only once."""
+"""One hook for each registry, because a metric name can be registered there only once."""
 
 
 def in_registry(registry: CollectorRegistry | None, *, raw_names: bool) -> PrometheusMetrics:
-    """Return this registry's hook, and register it on the first call."""
+    """Return this registry's hook; the first call registers it."""
     registry = REGISTRY if registry is None else registry
     with _making:
         found = _made.get(registry)
@@ -282,7 +287,7 @@ class PrometheusMetrics(Metrics):
         for one in series:
             for outcome, count in one.outcomes.items():
                 acquisitions.add_metric([*one.labels, outcome], count)
-            for reason in REASONS:  # export 0 too, or the first loss does not show as an increase
+            for reason in REASONS:  # export 0 too, or a first loss shows no increase
                 lost.add_metric([*one.labels, reason], one.lost[reason])
             at_risk.add_metric(one.labels, one.at_risk)
         yield from (acquisitions, lost, at_risk)

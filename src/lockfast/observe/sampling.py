@@ -1,4 +1,4 @@
-"""What sampling a store shows about its leases."""
+"""What samples of a store show about its leases."""
 
 from __future__ import annotations
 
@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     from lockfast.model import Holder, Inspection
     from lockfast.observe.figures import Figures
 
-# One hold as seen in one or several samples of the store, and what that says about its ttl.
+# One hold, as seen in one or more samples of the store, and what the samples say about its ttl.
 #
-# A store reports how long a hold has lasted and how long it has left. Before the first renewal the
-# two add up to the ttl, exactly; a renewal shows in the time left growing again.
+# A store reports how long a hold has lasted and how long it has left. Before the first renewal,
+# these two times add up to exactly the ttl. If the time left has grown since the last sample, the
+# hold was renewed.
 #
-# But a claim admitted by a release has only the admission window at first, and its ttl from its
-# first renewal on. A sum equal to that window most likely is the window, so the ttl is unknown
-# until the first renewal.
+# But a claim that was admitted by a release has only the admission window at first, and gets its
+# ttl with the first renewal. If the sum equals that window, it most likely is the window, and the
+# ttl is unknown until the first renewal.
 
 UNRENEWED_AGES_LEFT: Final = 2.0
-"""A lease is renewed after a third of its ttl. While at least twice its age is left, it counts as
-not renewed yet."""
+"""A lease is renewed after a third of its ttl. As long as the time left is at least this many times
+its age, the lease counts as not renewed yet.
+"""
 OVERDUE_FRACTION: Final = 0.5
-"""A lease that has less than this fraction of its ttl left, and was never renewed, is taken for one
-without renewal."""
+"""A lease that was never renewed, and has less than this fraction of its ttl left, counts as a
+lease without renewal.
+"""
 SLACK_SECONDS: Final = 0.05
 """Tolerance for rounding and for the duration of a sample, in seconds."""
 
@@ -59,14 +62,15 @@ class HoldSample:
         self.last_age: float = age
         self.renewals: int = 0
         self.ttl: float | None = None
-        """None while unknown: the store does not report the time left, or the first sample came too
-        late."""
+        """The ttl; None while unknown, because the store does not report the time left, or the
+        first sample was too late.
+        """
         self.most_left: float = left or 0.0
         self.least_left: float | None = left
         self.was_overdue: bool = False
         self._until = None if left is None else at + left
         self.in_window: bool = False
-        """Whether the claim has most likely only been admitted, and has not renewed since."""
+        """Whether the claim has most likely only been admitted, and not renewed yet."""
         if left is not None and left >= age * UNRENEWED_AGES_LEFT:
             self.in_window = abs(age + left - ADMISSION_WINDOW_SECONDS) <= SLACK_SECONDS
             self.ttl = None if self.in_window else age + left
@@ -94,46 +98,47 @@ class HoldSample:
             self.renewals += 1
             self._settle_ttl()
             return
-        # The previous holder's release admitted this claim for a short window, and it was confirmed
-        # some time after the last sample. Round up if that fits, because people choose whole
-        # seconds for a ttl.
+        # The previous holder's release admitted this claim for a short window, and since the last
+        # sample the claim was confirmed. Round up if that fits the times, because people choose
+        # whole seconds for a ttl.
         whole = math.ceil(left)
         self.ttl = float(whole) if whole <= left + since + SLACK_SECONDS else left
         self.in_window = False
         self.least_left = left
 
     def _settle_ttl(self) -> None:
-        """Conclude that the presumed admission window is the ttl.
+        """Conclude that the time presumed to be the admission window is the ttl.
 
-        A claim that was only just admitted would not be renewed or overdue like this.
+        A claim that was only just admitted would not have been renewed, or be overdue, like this
+        one.
         """
         self.ttl, self.in_window = self._known, False
 
     @property
     def is_unrenewed(self) -> bool:
-        """Whether the hold is known not to be renewed."""
+        """Whether it is certain that the hold is not renewed."""
         return self.was_overdue and not self.renewals
 
     def ended(self, *, by: float) -> float:
-        """Return how long the hold lasted at most, if a sample at `by` no longer showed it."""
+        """Return the maximum length of the hold, if a sample at `by` no longer showed it."""
         return self.last_age + by - self.last_at
 
     def has_run_out(self, *, by: float) -> bool:
-        """Whether the hold had expired when it vanished, so that perhaps nobody released it."""
+        """Return whether the hold had expired when it vanished, perhaps without a release."""
         return self._until is not None and self._until <= by + SLACK_SECONDS
 
 
-# What a single sample of a store says about its leases: little, but reliable.
+# What a single sample of a store says about its leases; this is little, but reliable.
 
 LONG_HOLD_SECONDS: Final = 600.0
-"""A ttl of this many seconds or more means an outage when its holder dies."""
+"""A ttl of this many seconds or more means an outage if the holder dies."""
 LONG_LINE: Final = 10
-"""Length from which a line is worth a closer look."""
+"""Number of waiting claims from which a line deserves a closer look."""
 LOOK_CLOSER: Final = "look closer: lockfast advise"
 
 
 def sample_findings(seen: Iterable[Inspection]) -> tuple[Finding, ...]:
-    """Return a finding for each pattern with a very long ttl, and for each with a long line."""
+    """Return a finding for each pattern that has a very long ttl or a long line."""
     patterns = Patterns()
     longest: dict[str, float] = {}
     crowds: dict[str, int] = {}
@@ -168,24 +173,24 @@ def sample_findings(seen: Iterable[Inspection]) -> tuple[Finding, ...]:
     )
 
 
-# Hold and wait times from repeated samples of a store: pure accounting.
+# Hold and wait times from repeated samples of a store, with pure functions and values.
 #
-# A hold that ends between two samples lasted at least until the first and at most until the second;
-# the longer time is counted. A hold shorter than the interval is seen only by chance. So the
-# durations here are upper bounds, and the numbers of holds and waits are lower bounds. How often a
-# name is held and how many claims wait for it are estimates, not bounds.
+# A hold that ends between two samples lasted at least until the first sample and at most until the
+# second; the longer time is counted. A hold shorter than the interval is seen only by chance. So
+# the durations here are upper bounds, and the numbers of holds and waits are lower bounds. How
+# often a name is held and how many claims wait for it are estimates, not bounds.
 
 SAMPLED_NAMES_MAX: Final = 10_000
-"""Maximum number of names that are tracked; later ones are left out."""
+"""Maximum number of names that are tracked; further names are left out."""
 ENDED_MAX: Final = 100_000
-"""Number of ended holds, and of ended waits, after which no more durations are kept."""
+"""Maximum number of ended holds, and of ended waits, whose durations are kept."""
 SAME_TTL_FRACTION: Final = 0.02
 """Relative difference up to which two ttls count as one."""
 KINDS: Final = {1: "lock", ALL: "rwlock"}
 
 
 class NameSeen:
-    """What all samples showed of one name."""
+    """What all samples together showed about one name."""
 
     __slots__ = ("held", "holders", "in_line", "kind", "waited_for")
 
@@ -208,7 +213,7 @@ class NameSeen:
 
 
 class StoreSampling:
-    """Tracks what came and went between repeated samples of a store."""
+    """Tracks which holds and waits begin and end between repeated samples of a store."""
 
     def __init__(self) -> None:
         self.looks: int = 0
@@ -270,9 +275,10 @@ class StoreSampling:
         return self._last_at - self._first_at
 
     def figures(self) -> tuple[Figures, ...]:
-        """Return the figures so far, those with the most holds first."""
+        """Return the figures so far, starting with those that have the most holds."""
         holds = self._ended + [(name, one, None) for (name, _), one in self._holding.items()]
-        # Holds with a known ttl come first, because the others most likely have the same ttl.
+        # Start with the holds whose ttl is known, because the other holds most likely have the same
+        # ttl.
         holds.sort(key=lambda one: one[1].ttl is None)
         tallies: dict[str, dict[float, Tally]] = {}
         longest: dict[str, float] = {}
@@ -320,7 +326,8 @@ class StoreSampling:
         usual = left_at_renewal_seconds(tally.ttl)
         return replace(
             figures,
-            # A hold that still goes on is not counted, but explains how long others wait.
+            # A hold that has not ended is not counted, but it may explain how long other claims
+            # wait.
             holds=replace(figures.holds, longest=max(figures.holds.longest, longest)),
             usual_margin=None if figures.least_margin is None else usual,
             interval=self.seconds / max(1, self.looks - 1),
@@ -335,7 +342,7 @@ class StoreSampling:
 def _ttl(sample: HoldSample, known: Iterable[float]) -> float:
     """Return the ttl, to a tenth of a second; 0 if it cannot be known."""
     if sample.ttl is not None:
-        # A busy store may report age and time left from slightly different moments.
+        # A busy store may report the age and the time left for slightly different moments.
         alike = [one for one in known if abs(one - sample.ttl) <= max(0.1, one * SAME_TTL_FRACTION)]
         return alike[0] if alike else round(sample.ttl, 1)
     longer = [one for one in known if one >= sample.most_left - SLACK_SECONDS]
@@ -352,5 +359,6 @@ def _seen(known: HoldSample | None, *, at: float, age: float, left: float | None
 
 
 def _identity(holder: Holder) -> object:
-    # An owner that acquires again gets another token; some stores have no tokens.
+    # An owner that acquires again gets another token. Some stores have no tokens, so use the owner
+    # there.
     return holder.owner.to_text() if holder.token is None else holder.token

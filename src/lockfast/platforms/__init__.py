@@ -1,7 +1,7 @@
 """Everything that differs by platform; `here` is the module for the current platform.
 
-The modules `linux`, `macos` and `windows` offer the same names; what POSIX systems have in common
-is in `posix`. Nothing else in Lockfast checks the platform, except commands that exist only on
+The modules `linux`, `macos` and `windows` offer the same names; `posix` contains what POSIX systems
+have in common. Nothing else in Lockfast checks the platform, except commands that exist only on
 POSIX.
 """
 

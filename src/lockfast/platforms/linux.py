@@ -65,7 +65,7 @@ __all__ = [
 
 NAME = "Linux"
 
-# CLOCK_MONOTONIC would stop in suspend.
+# CLOCK_MONOTONIC would stop while the machine is suspended.
 now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 
 _NETWORK = frozenset(
@@ -97,12 +97,12 @@ _NETWORK = frozenset(
 
 
 def boot_id() -> str:
-    """Return an id that no other boot of any machine has."""
+    """Return an id of this boot, which no other boot of any machine has."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def clock_offset() -> float:
-    """Return how far this process's boot clock is set ahead of the machine's own, in seconds."""
+    """Return how far this process's boot clock is set ahead of the machine's, in seconds."""
     try:
         lines = Path("/proc/self/timens_offsets").read_text().splitlines()
     except OSError:
@@ -135,14 +135,14 @@ def file_system(directory: Path, *, mounts: str | None = None) -> str:
             continue
         point = parts[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
         is_under = real == point or real.startswith(point.rstrip("/") + "/")
-        # Of two mounts on one mount point, the later is on top.
+        # If two mounts have the same mount point, the later mount is on top.
         if is_under and len(point) >= len(best):
             best, kind = point, rest.split(" ")[0]
     return kind
 
 
 def is_mount_point(file: Path) -> bool:
-    """Whether the file is itself a mount point, as with a bind mount of a single file."""
+    """Return whether the file is itself a mount point, as with a bind mount of a single file."""
     try:
         return _mount_of(file) != _mount_of(file.parent)
     except FileNotFoundError:
@@ -152,8 +152,8 @@ def is_mount_point(file: Path) -> bool:
 def _mount_of(path: Path) -> str:
     """Return the id of the mount that a path leads to."""
     # Use O_PATH, because closing an ordinary descriptor of a file drops the POSIX locks that this
-    # process has on the file, and these are SQLite's. Do not read the mount table, because it also
-    # lists hidden mounts.
+    # process has on the file, and SQLite needs its locks. Do not use the mount table, because it
+    # also lists hidden mounts.
     number = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         facts = Path(f"/proc/self/fdinfo/{number}").read_text()
@@ -163,12 +163,12 @@ def _mount_of(path: Path) -> str:
 
 
 def is_shared_file_system(kind: str) -> bool:
-    """Whether other machines may see a file system of this type, or a program implements it."""
+    """Return whether other machines may see such a file system, or a program implements it."""
     return kind in _NETWORK or kind.startswith("fuse")
 
 
 def default_file_mode() -> int:
-    """Return the mode that a new file would get; Linux shows the umask without changing it."""
+    """Return the mode of a new file; Linux shows the umask without changing it."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("Umask:"):

@@ -66,8 +66,9 @@ __all__ = [
 
 NAME = "macOS"
 
-# CLOCK_MONOTONIC_RAW counts sleep, as CLOCK_MONOTONIC does on macOS and `time.monotonic()` does
-# not. Unlike both, it is unaffected when the wall clock is set or slewed; see clock_gettime(3).
+# CLOCK_MONOTONIC_RAW counts sleep. On macOS, CLOCK_MONOTONIC does so too, but `time.monotonic()`
+# does not. Unlike these two, CLOCK_MONOTONIC_RAW is unaffected when the wall clock is set or
+# slewed; see clock_gettime(3).
 now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_MONOTONIC_RAW)
 
 # struct statfs with 64-bit inodes, sys/mount.h: the flags are at byte 64, the type at 72.
@@ -80,7 +81,7 @@ _REMOTE = "network "
 
 
 def boot_id() -> str:
-    """Return an id that no other boot of any machine has."""
+    """Return an id of this boot, which no other boot of any machine has."""
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(64)
     size = ctypes.c_size_t(len(buffer))
@@ -92,7 +93,7 @@ def boot_id() -> str:
 
 
 def clock_offset() -> float:
-    """Return 0, because processes have no clock of their own on macOS."""
+    """Return 0, because a process on macOS has no clock offset of its own."""
     return 0.0
 
 
@@ -124,10 +125,10 @@ def is_mount_point(file: Path) -> bool:
 
 
 def is_shared_file_system(kind: str) -> bool:
-    """Whether other machines may see a file system of this type, or a program implements it."""
+    """Return whether other machines may see such a file system, or a program implements it."""
     return kind.startswith(_REMOTE) or "fuse" in kind
 
 
 def default_file_mode() -> int:
-    """Return an owner-only mode, because macOS cannot read the umask without changing it."""
+    """Return an owner-only mode, because macOS does not show the umask without changing it."""
     return 0o600

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IS_POSIX = True
-"""Whether there are process groups, signals that stop them, and terminals that they own."""
+"""Whether the platform has process groups, signals that stop them, and terminals that they own."""
 
 # -- waiting on sockets ----------------------------------------------------------------
 
 # eventlet removes `select.poll`. A client refuses eventlet by name, so this line must not fail
-# first.
+# before that check.
 Poll: type[select.poll] = getattr(select, "poll", object)  # type: ignore[arg-type]
 READ = select.POLLIN
 WRITE = select.POLLOUT
@@ -32,7 +32,7 @@ NO_WAIT = socket.MSG_DONTWAIT
 """Flag for a single non-blocking call on a blocking socket."""
 
 yield_processor: Callable[[], None] = os.sched_yield
-"""Yield the processor to other threads that are waiting for it."""
+"""Let other threads that are waiting for the processor run first."""
 
 
 def set_kernel_timeout(sock: socket.socket, seconds: float) -> None:
@@ -64,17 +64,17 @@ CAN_REMOVE_OPEN_FILES = True
 
 
 def lock_exclusive(file: HasFileno | int) -> None:
-    """Lock the file, waiting for it; the kernel drops the lock when no process has it open."""
+    """Lock the file, waiting if necessary; the lock ends when no process has the file open."""
     fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def lock_shared(file: HasFileno | int) -> None:
-    """Lock the file in shared mode, waiting for it; converts a lock that we already have."""
+    """Lock the file in shared mode, waiting if necessary; converts a lock that we already have."""
     fcntl.flock(file, fcntl.LOCK_SH)
 
 
 def try_lock_exclusive(file: HasFileno | int) -> bool:
-    """Lock the file if no one else has it locked; return whether it is locked now."""
+    """Lock the file unless someone else has locked it; return whether we have the lock now."""
     return _try_lock(file, fcntl.LOCK_EX)
 
 
@@ -97,7 +97,7 @@ def unlock(file: HasFileno | int) -> None:
 
 
 def remove_unless_locked(path: Path) -> None:
-    """Remove the file unless it is locked; the kernel drops the lock of an owner that died.
+    """Remove the file unless it is locked; the kernel frees the lock of a process that died.
 
     Raises OSError.
     """
@@ -124,7 +124,7 @@ def at_fork(
     after_in_parent: Callable[[], None],
     after_in_child: Callable[[], None],
 ) -> None:
-    """Call these functions at each fork, for the rest of the process's life."""
+    """Call these functions at each fork, until the process ends."""
     os.register_at_fork(
         before=before, after_in_parent=after_in_parent, after_in_child=after_in_child
     )

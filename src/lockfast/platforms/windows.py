@@ -1,4 +1,4 @@
-"""Windows: what Python and the kernel offer there instead of POSIX."""
+"""Windows: its replacements, in Python and the kernel, for what POSIX offers."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ __all__ = [
 NAME = "Windows"
 IS_POSIX = False
 
-# The performance counter is the time since the machine started, including sleep and hibernation,
-# and is the same for all processes. Before Python 3.13, `time.monotonic()` is another clock, which
-# advances in steps of 16 ms.
+# The performance counter counts the time since the machine started, including sleep and
+# hibernation, and all processes share it. Before Python 3.13, `time.monotonic()` uses another
+# clock, which advances in steps of 16 ms.
 now: Callable[[], float] = time.perf_counter
 
 # -- waiting on sockets ----------------------------------------------------------------
@@ -66,7 +66,7 @@ class Poll:
         self._wanted: dict[int, int] = {}
 
     def register(self, fd: HasFileno | int, eventmask: int = READ | WRITE, /) -> None:
-        """Wait for this socket too; raises ValueError if it is closed."""
+        """Wait for this socket too; raise ValueError if the socket is closed."""
         number = _number(fd)
         if number < 0:
             raise ValueError("file descriptor cannot be a negative integer (-1)")
@@ -88,7 +88,7 @@ class Poll:
             return []
         reading = [number for number, events in self._wanted.items() if events & READ]
         writing = [number for number, events in self._wanted.items() if events & WRITE]
-        # A failed connection is reported only in the third list.
+        # A failed connection is reported only in the third list of select().
         readable, writable, failed = select.select(reading, writing, writing, seconds)
         ready = dict.fromkeys(readable, READ)
         for number in (*writable, *failed):
@@ -105,7 +105,7 @@ def yield_processor() -> None:
 
 
 def set_kernel_timeout(sock: socket.socket, seconds: float) -> None:
-    """Set Python's timeout, because a kernel timeout would leave the socket unusable."""
+    """Set Python's timeout instead, because a kernel timeout would leave the socket unusable."""
     sock.settimeout(seconds)
 
 
@@ -114,7 +114,7 @@ def set_kernel_timeout(sock: socket.socket, seconds: float) -> None:
 
 def path_of_url(path: str) -> str:
     """Return the file path for the path part of a URL."""
-    # In `sqlite:///C:/locks.db` the third slash belongs to the URL, not to the path.
+    # In `sqlite:///C:/locks.db`, the third slash is part of the URL, not of the path.
     named = path.lstrip("/")
     return named if named[1:2] == ":" else path
 
@@ -141,25 +141,25 @@ _ERROR_NOT_LOCKED = 158
 _ERROR_LOCK_VIOLATION = 33
 _ERROR_IO_PENDING = 997
 
-# Reading a byte that another process has locked fails, so the byte that we lock is far beyond the
-# end of the file. OVERLAPPED contains two kernel pointers, the offset of that byte, and no event.
+# Other processes cannot read a byte that we have locked, so we lock a byte far beyond the end of
+# the file. OVERLAPPED contains two kernel pointers, the offset of that byte, and no event.
 _LOCK_OFFSET = struct.pack("@PPIIP", 0, 0, 0, 0x4000_0000, 0)
 
 
 def lock_exclusive(file: HasFileno | int) -> None:
-    """Lock the file, waiting for it; the kernel drops the lock when the file is closed."""
+    """Lock the file, waiting if necessary; the lock ends when the file is closed."""
     while not try_lock_exclusive(file):
-        time.sleep(_RETRY_SECONDS)  # a blocking call could not be interrupted
+        time.sleep(_RETRY_SECONDS)  # sleep, because a blocking call could not be interrupted
 
 
 def lock_shared(file: HasFileno | int) -> None:
-    """Lock the file in shared mode, waiting for it; converts a lock that we already have."""
+    """Lock the file in shared mode, waiting if necessary; converts a lock that we already have."""
     while not try_lock_shared(file):
         time.sleep(_RETRY_SECONDS)
 
 
 def try_lock_exclusive(file: HasFileno | int) -> bool:
-    """Lock the file if no one else has it locked; return whether it is locked now."""
+    """Lock the file unless someone else has locked it; return whether we have the lock now."""
     return _try_lock(file, _EXCLUSIVE)
 
 
@@ -169,7 +169,7 @@ def try_lock_shared(file: HasFileno | int) -> bool:
 
 
 def _try_lock(file: HasFileno | int, kind: int) -> bool:
-    unlock(file)  # our first lock would block our second one
+    unlock(file)  # unlock first, or our own earlier lock would block us
     kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     handle = ctypes.c_void_p(msvcrt.get_osfhandle(_number(file)))
     if kernel.LockFileEx(handle, kind | _FAIL_IMMEDIATELY, 0, 1, 0, _lock_offset()):
@@ -195,14 +195,15 @@ def _lock_offset() -> ctypes.Array[ctypes.c_char]:
 
 
 def remove_unless_locked(path: Path) -> None:
-    """Remove the file unless it is locked; the kernel drops the lock of an owner that died.
+    """Remove the file unless it is locked; the kernel frees the lock of a process that died.
 
     Raises OSError.
     """
     with open(path, "r+b") as file:  # noqa: PTH123 - as `Path.open`, in one step
         is_dead = try_lock_exclusive(file)
     if is_dead:
-        # Only a closed file can be removed, so this fails if an owner is just opening the file.
+        # Only a closed file can be removed, so this fails if another process has just opened the
+        # file.
         path.unlink()
 
 
@@ -211,7 +212,7 @@ def sync_directory(path: Path) -> None:
 
 
 def default_file_mode() -> int:
-    """Return the mode of a new file, of which only the write bit means anything on Windows."""
+    """Return the mode of a new file; only the write bit has a meaning on Windows."""
     return 0o666
 
 
@@ -227,7 +228,7 @@ _DRIVES = {2: "removable", 3: "fixed", 4: "network", 5: "CD-ROM", 6: "RAM"}
 def file_system(directory: Path) -> str:
     """Return the type of the drive under the directory, or "" if unknown."""
     kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    # A share without a drive letter is a root too, such as \\server\share\.
+    # The root may also be a share without a drive letter, such as \\server\share\.
     kind = _DRIVES.get(kernel.GetDriveTypeW(ctypes.c_wchar_p(directory.resolve().anchor)), "")
     return f"{kind} drive" if kind else ""
 
@@ -239,21 +240,23 @@ def is_mount_point(file: Path) -> bool:
 
 
 def is_shared_file_system(kind: str) -> bool:
-    """Whether other machines may see a drive of this type."""
+    """Return whether other machines may see a drive of this type."""
     return kind.startswith("network")
 
 
 # -- boots and processes ---------------------------------------------------------------
 
 _SYSTEM_TIME_OF_DAY = 3
-# BootTime, CurrentTime, TimeZoneBias, TimeZoneId, Reserved, BootTimeBias, SleepTimeBias.
+# The fields are BootTime, CurrentTime, TimeZoneBias, TimeZoneId, Reserved, BootTimeBias and
+# SleepTimeBias.
 _TIME_OF_DAY = struct.Struct("@qqqIIqq")
 
 
 def boot_id() -> str:
-    """Return an id that no other boot of this machine has, made from the time of the boot.
+    """Return an id of this boot, which no other boot of this machine has, made from the boot time.
 
-    The clock's setting at the boot counts, so setting it later does not change the id.
+    The boot time is that of the clock as it was set at the boot, so setting the clock later does
+    not change the id.
     """
     buffer = ctypes.create_string_buffer(_TIME_OF_DAY.size)
     ntdll = ctypes.WinDLL("ntdll")
@@ -261,12 +264,12 @@ def boot_id() -> str:
     booted, *_, bias, _sleep = _TIME_OF_DAY.unpack(buffer.raw)
     if status or not booted:
         raise OSError(f"Windows does not tell when it was started ({status & 0xFFFFFFFF:#x})")
-    # Setting the clock shifts the recorded boot time and the bias by the same amount.
+    # Setting the clock shifts the recorded boot time, and the bias by the same amount.
     return f"{booted - bias:x}"
 
 
 def clock_offset() -> float:
-    """Return 0, because processes have no clock of their own on Windows."""
+    """Return 0, because a process on Windows has no clock offset of its own."""
     return 0.0
 
 

@@ -1,4 +1,4 @@
-"""What belongs to one process: fork hooks, and objects that cannot be pickled."""
+"""Things that belong to one process: fork hooks, and objects that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# Objects that belong to one process. If they were pickled or copied, the copy would hold nothing.
+# Objects that belong to one process; a pickled or copied object would hold nothing.
 
 
 class NotPicklable:
@@ -33,9 +33,9 @@ class NotPicklable:
 
 # What a forked child must abandon.
 #
-# A child inherits its parent's objects but none of its threads, and shares its sockets and file
-# locks. The owners of such resources register here and are called once, in the child. An object
-# that must not be copied in the middle of an operation is paused before the fork.
+# A child inherits its parent's objects but not the threads, and shares the parent's sockets and
+# file locks. The owners of such resources register here, and are called once in the child. An
+# object that must not be copied in the middle of an operation is paused before the fork.
 
 
 class ForkAware(Protocol):
@@ -49,7 +49,10 @@ class ForkAware(Protocol):
 
 
 class PausesForFork(Protocol):
-    """Something whose work must not be copied half done. Both methods may be called repeatedly."""
+    """Something that must not be copied in the middle of its work.
+
+    Both methods may be called repeatedly.
+    """
 
     def before_fork(self) -> None:
         """Finish the work under way, and begin nothing new."""
@@ -58,7 +61,7 @@ class PausesForFork(Protocol):
         """Resume; if it was not paused, do nothing."""
 
 
-# Module state, because the interpreter offers one global hook and no way to remove it.
+# This is module state, because the interpreter offers one global hook, and no way to remove a hook.
 _registered: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 _pausing: weakref.WeakSet[PausesForFork] = weakref.WeakSet()
 _paused: list[PausesForFork] = []
@@ -67,7 +70,7 @@ _forking = threading.RLock()
 
 
 def reset_in_child(one: ForkAware) -> None:
-    """Call `one` after each fork, in the child, for as long as it lives."""
+    """Call `one.after_fork_in_child` in the child after each fork, as long as `one` lives."""
     _registered.add(one)
 
 
@@ -77,7 +80,7 @@ def abandon(thing: object) -> None:
 
 
 def pause_for_fork(one: PausesForFork) -> None:
-    """Make `one` pause while the process forks, for as long as it lives."""
+    """Pause `one` during each fork of the process, as long as `one` lives."""
     _pausing.add(one)
 
 
@@ -86,7 +89,7 @@ def _before() -> None:
 
 
 def _pause_all() -> None:
-    _forking.acquire()  # two threads that fork at once would each wait for the other
+    _forking.acquire()  # two threads that fork at once would wait for each other
     _paused[:] = _pausing
     for one in _paused:
         one.before_fork()
@@ -99,7 +102,7 @@ def _in_parent() -> None:
 def _resume_all() -> None:
     for one in _paused:
         one.after_fork_in_parent()
-    with suppress(RuntimeError):  # until every acquire has been undone
+    with suppress(RuntimeError):  # releases until nothing is left to release
         while True:
             _forking.release()
 
@@ -107,9 +110,9 @@ def _resume_all() -> None:
 def _complete(act: Callable[[], None]) -> None:
     """Complete the act despite an interrupt, which Python then reports and discards.
 
-    The fork continues whatever is raised here. An object that was not paused would be copied half
-    done, and one that was not resumed would stay paused for ever. So the act is repeated from its
-    start.
+    The fork continues, whatever is raised here. An object that was not paused would be copied in
+    the middle of its work, and an object that was not resumed would stay paused for ever. So the
+    act is repeated from its start.
     """
     try:
         act()
@@ -119,7 +122,7 @@ def _complete(act: Callable[[], None]) -> None:
 
 
 def _in_child() -> None:
-    global _forking  # noqa: PLW0603 - as the others, and this one may be taken
+    global _forking  # noqa: PLW0603 - module state, as above; this lock may be held
     _forking = threading.RLock()
     _paused.clear()
     failure: BaseException | None = None
@@ -127,7 +130,7 @@ def _in_child() -> None:
         try:
             one.after_fork_in_child()
         except BaseException as error:  # noqa: BLE001 - raised below, after all callbacks
-            # an object that is not called would use the parent's resources
+            # each object must be called, or it would use the parent's resources
             failure = failure or error
     if failure is not None:
         raise failure

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
 
-# Start a thread, and never mistake an interrupt for a failure to start it.
+# Starts a thread, and never mistakes an interrupt for a failure to start it.
 
 
 def refuse_without_daemons() -> None:
     """Raise if this interpreter allows no background threads, as in a subinterpreter.
 
-    Call it before the first request to the store. Otherwise the failure would come once a lock is
-    granted and needs a thread, with the lock held.
+    This is called before the first request to the store. Without it, the failure would come later,
+    when a granted lock needs a thread, and the lock would stay held.
     """
     try:
         threading.Thread(daemon=True)
@@ -31,18 +31,18 @@ def refuse_without_daemons() -> None:
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Start the thread; RuntimeError if it cannot be started.
+    """Start the thread; raise RuntimeError if it cannot be started.
 
-    An exception from an interrupt is passed on. The thread may be running by then.
+    An exception from an interrupt is passed on; by then, the thread may be running.
     """
     outside = sys.exc_info()[1]
     interruption: BaseException | None = None
     try:
         thread.start()
     except RuntimeError as error:
-        # When an interrupt strikes, `threading` may fail on a lock of its own and raise
-        # RuntimeError instead. The caller would then continue without a thread, and the interrupt
-        # would go unnoticed.
+        # After an interrupt, `threading` may fail on one of its own locks and raise RuntimeError
+        # instead. The caller would then continue without a thread, and nobody would notice the
+        # interrupt.
         interruption = error.__context__
         if interruption is None or interruption is outside:
             raise
@@ -50,23 +50,23 @@ def start_thread(thread: threading.Thread) -> None:
         if interruption is not None:
             raise interruption
     finally:
-        del interruption  # it refers to this frame, and the cycle would keep alive what others own
+        del interruption  # it refers to this frame; a cycle would keep others' objects alive
 
 
 T = TypeVar("T")
 
 
-# Several calls at once, each of which waits only for its own reply.
+# Makes several calls at once, so that each waits only for its own reply.
 #
-# All calls have ended when the results are returned or an error is raised, so none continues behind
-# the caller's back. Each call is responsible for its own time limit.
+# All calls have ended when the results are returned or an error is raised, so no call continues
+# behind the caller's back. Each call is responsible for its own time limit.
 
 
 async def gather_tasks(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """Return the results of the calls, in order; if one failed, raise once all have ended."""
+    """Return the results of the calls, in order; if a call failed, raise after all have ended."""
     if len(calls) == 1:
         return [await calls[0]()]
-    # Imported here, because sync programs use this module too and do without asyncio.
+    # Import asyncio here, because sync programs use this module too, and do not need asyncio.
     from asyncio import gather  # noqa: PLC0415
 
     errors: list[BaseException] = []
@@ -74,12 +74,12 @@ async def gather_tasks(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) ->
     async def make(call: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
         try:
             return await call()
-        except Exception as error:  # noqa: BLE001 - it is raised once all have ended
+        except Exception as error:  # noqa: BLE001 - raised once all calls have ended
             errors.append(error)
             return None
 
-    # With `return_exceptions` a cancellation, too, waits until all have ended. Do not inspect the
-    # results for exceptions, because an exception can be a legitimate result.
+    # With `return_exceptions`, even a cancellation waits until all calls have ended. Do not inspect
+    # the results for exceptions, because an exception can be a legitimate result.
     found = await gather(*(make(one) for one in calls), return_exceptions=True)
     if errors:
         _raise(errors)
@@ -87,10 +87,10 @@ async def gather_tasks(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) ->
 
 
 def gather_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Return the results of the calls, in order; if one failed, raise once all have ended.
+    """Return the results of the calls, in order; if a call failed, raise after all have ended.
 
-    The first call is made on the caller's own thread. Calls for which no thread can be started are
-    made there too, after the first, because a late call is better than none.
+    The first call is made on the caller's own thread. If no thread can be started for a call, the
+    caller's thread makes this call too, after the first, because a late call is better than none.
     """
     made = [GatheredCall(one) for one in calls]
     try:
@@ -100,8 +100,8 @@ def gather_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
         for one in made:
             one.wait()
     except BaseException:
-        # This is an interrupt. Calls that no thread has begun are never made. Calls under way are
-        # waited for, because the caller is about to undo what they would otherwise still be doing.
+        # An interrupt has struck. Calls that no thread has begun are never made. Wait for the calls
+        # under way, because the caller is about to undo their effects.
         for one in made:
             if not (one.is_ours() or one.is_here):
                 one.wait()
@@ -113,7 +113,7 @@ def gather_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def _started(one: GatheredCall[T]) -> bool:
-    """Start a thread for the call; return whether that worked."""
+    """Start a thread for the call; return whether this succeeded."""
     try:
         start_thread(threading.Thread(target=one.make, name="lockfast-gather", daemon=True))
     except RuntimeError:
@@ -124,8 +124,8 @@ def _started(one: GatheredCall[T]) -> bool:
 class GatheredCall(Generic[T]):
     """One of several calls, and its outcome.
 
-    The call has a lock of its own to signal its end, because an interrupt in the middle of
-    `Thread.join` can make a live thread look dead.
+    A lock signals the end of the call. `Thread.join` would not be reliable, because an interrupt in
+    the middle of it can make a live thread look dead.
     """
 
     def __init__(self, call: Callable[[], T]) -> None:
@@ -139,7 +139,7 @@ class GatheredCall(Generic[T]):
         self.error: BaseException | None = None
 
     def is_ours(self) -> bool:
-        """Claim the right to make the call; true only once, so that the call is made once."""
+        """Claim the right to make the call; only the first claim succeeds."""
         try:
             self._tickets.pop()
         except IndexError:
@@ -147,25 +147,25 @@ class GatheredCall(Generic[T]):
         return True
 
     def make(self) -> None:
-        """Make the call, unless it was claimed before; keep its error for the gathering thread."""
+        """Make the call, unless another thread has claimed it; keep its error for later."""
         if not self.is_ours():
             return
         try:
             self.answers.append(self._call())
-        except BaseException as error:  # noqa: BLE001 - it is raised where they are gathered
+        except BaseException as error:  # noqa: BLE001 - raised by the gathering thread
             self.error = error
         finally:
             self._is_over = True
             self._ended.release()
 
     def pop_errors(self) -> list[BaseException]:
-        """Return the error of the call, if any, and forget it."""
+        """Return the error of the call, if any, and forget the error."""
         errors = [] if self.error is None else [self.error]
         self.error = None
         return errors
 
     def wait(self) -> None:
-        """Return when the call has ended."""
+        """Wait until the call has ended."""
         # `make` sets `_is_over` before it releases the lock. So if an interrupt strikes between the
         # acquire and the release below, the next wait still finds that the call has ended.
         if not self._is_over:
@@ -181,9 +181,9 @@ class GatheredCall(Generic[T]):
 
 
 def _raise(errors: list[BaseException]) -> NoReturn:
-    """Raise the first error, or an interrupt if there is one; the others become notes on it.
+    """Raise the first error, or an interrupt if there is one; the other errors become its notes.
 
-    The list is empty afterwards.
+    Afterwards the list is empty.
     """
     first = min(errors, key=lambda one: isinstance(one, Exception))
     notes = [
@@ -193,8 +193,8 @@ def _raise(errors: list[BaseException]) -> NoReturn:
     ]
     for note in notes:
         first.add_note(note)
-    # An error refers to the frames it went through. If these frames referred to the error too, the
-    # cycle would keep everything they own alive until the garbage collector runs.
+    # An error refers to the frames that it passed through. If these frames referred to the error
+    # too, the cycle would keep the objects in the frames alive until the garbage collector runs.
     errors.clear()
     try:
         raise first

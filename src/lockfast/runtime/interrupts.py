@@ -1,9 +1,9 @@
-"""Notice a `with` block that an interrupt ends without its `__exit__`, as can happen in threads.
+"""Notices when an interrupt ends a `with` block without its `__exit__`, as can happen in threads.
 
 CPython checks for signals wherever a function begins, so an interrupt can end a `with` statement
-after `__enter__` has returned and before the first instruction of `__exit__`. Nothing reports that.
-But the statement keeps the bound `__exit__` for as long as it runs. So an object that is attached
-to the bound method is dropped when the statement ends, and not before.
+after `__enter__` has returned and before the first instruction of `__exit__`. Nothing reports such
+an end. But as long as the statement runs, it keeps the bound `__exit__`. So if an object is
+attached to that bound method, Python drops the object when the statement ends, and not before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ F = TypeVar("F")
 
 
 class CleanupObligation(Protocol):
-    """An object kept until some work is finished; if dropped before `fulfil`, it cleans up."""
+    """An object kept until some work is done; if dropped before `fulfil`, it cleans up."""
 
     def fulfil(self) -> None:
         """Mark the cleanup as no longer needed."""
@@ -32,10 +32,10 @@ def leaves_block(function: F) -> F:
 
 
 def keep_for_block(manager: object, obligation: CleanupObligation) -> None:
-    """Let the `with` statement that is entering the manager keep the obligation.
+    """Make the `with` statement that is entering the manager keep the obligation.
 
-    Without a statement (an exit stack, or `__enter__` called by hand), the caller has to leave the
-    block, as with any other context manager.
+    Without a `with` statement (in an exit stack, or if `__enter__` is called by hand), the caller
+    has to make sure that the block is left, as with any other context manager.
     """
     latest: weakref.ref[_BoundExit] | None = getattr(_entering, "latest", None)
     bound = None if latest is None else latest()
@@ -46,13 +46,13 @@ def keep_for_block(manager: object, obligation: CleanupObligation) -> None:
 
 
 class _BoundExit(functools.partial[Any]):
-    """A bound method, written in C like any other, so that no code of ours runs before it."""
+    """A bound method, implemented in C as usual, so that no code of ours runs before the method."""
 
     obligation: CleanupObligation | None = None
 
 
 class _BlockExit:
-    """Creates a new bound method for each `with` statement, which looks it up before entering."""
+    """Creates a new bound method for each `with` statement that looks up `__exit__`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""For asyncio only: results that must be awaited, task ancestors, shields, timers."""
+"""For asyncio only: results that must be awaited, ancestors of tasks, shields, timers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
-# The ancestors of a task that took leases. Only asyncio needs them, because threads inherit
+# The ancestors of a task that took leases. Only asyncio needs these, because threads inherit
 # nothing.
 #
-# A child task is a different owner. If it waits for a lock that its parent holds, that should be
-# reported.
+# A child task is a different owner than its parent. If the child waits for a lock that the parent
+# holds, this should be reported.
 
 Context = asyncio.Task[Any]
 
 
 class _Lineage(weakref.ref[Context]):
-    """A weak reference to a task that took a lease, with its ancestors; dead ones are left out.
+    """A weak reference to a task that took a lease, with a link to the nearest live ancestor.
 
-    One object serves as both, because holds refer to the task through it, and the garbage collector
-    has less to visit.
+    One object is both reference and link, so that the garbage collector has less to visit: holds
+    refer to the task through the same object.
     """
 
     __slots__ = ("parent",)
@@ -39,7 +39,7 @@ class _Lineage(weakref.ref[Context]):
     parent: _Lineage | None
 
 
-# A child task starts with a copy of its parent's context, so it finds its parent here.
+# A child task starts with a copy of its parent's context, and so finds its parent in this variable.
 _lineage: contextvars.ContextVar[_Lineage | None] = contextvars.ContextVar(
     "lockfast_lineage", default=None
 )
@@ -59,7 +59,7 @@ def remember_task(task: Context) -> weakref.ref[Context]:
 
 
 def task_ancestors() -> tuple[Context, ...]:
-    """Return the current task's live ancestors that took leases."""
+    """Return the live ancestors of the current task that took leases."""
     found = []
     lineage = _lineage.get()
     current = asyncio.current_task()
@@ -73,14 +73,14 @@ def task_ancestors() -> tuple[Context, ...]:
 
 # A coroutine that runs without a task, so that cancelling all tasks does not end it.
 #
-# Programs cancel every task of their loop when they shut down, as does `asyncio.run`, but the
-# bodies of their blocks may run for a while longer under their leases. The watchdog has to last as
-# long. A task that swallowed its cancellation would keep `asyncio.run` from ever returning; this
-# runner is dropped with the loop, silently.
+# Programs cancel every task of their loop when they shut down, as does `asyncio.run`. But the
+# bodies of blocks may run a while longer under their leases, and the watchdog has to run until they
+# end. It cannot be a task that ignores its cancellation, because `asyncio.run` would never return.
+# This runner simply disappears with the loop.
 
 
 class TasklessRunner:
-    """Drives a coroutine with callbacks of the loop; it may wait only for futures."""
+    """Runs a coroutine with callbacks of the loop; the coroutine may wait only for futures."""
 
     def __init__(
         self, work: Coroutine[Any, Any, None], *, name: str, context: contextvars.Context
@@ -108,10 +108,10 @@ class TasklessRunner:
             self._wait_for(future)
 
     def _wait_for(self, future: asyncio.Future[Any] | None) -> None:
-        if future is None:  # a bare turn of the loop, as in sleep(0)
+        if future is None:  # a bare yield to the loop, as in sleep(0)
             self._loop.call_soon(self._step, context=self._context)
             return
-        # The protocol between a future and its awaiter; see asyncio.Task.
+        # This is the protocol between a future and its awaiter; see asyncio.Task.
         future._asyncio_future_blocking = False  # noqa: SLF001
         future.add_done_callback(self._step, context=self._context)
 
@@ -120,41 +120,42 @@ class TasklessRunner:
             self._ended.set_result(None)
 
     async def join(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the coroutine has ended."""
         if not self._ended.done():
             await asyncio.wait([self._ended])
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Return whether the coroutine still runs."""
         return not self._ended.done()
 
 
 T = TypeVar("T")
 
 
-# Work that a cancellation of its caller does not reach, without a task of its own.
+# Work that a cancellation of the caller does not interrupt, without a separate task.
 
 
 @types.coroutine
 def shield(work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
     """Finish the work even if the caller is cancelled; the cancellation takes effect afterwards.
 
-    `asyncio.timeout` has no effect inside the work, because it is a cancellation too.
+    `asyncio.timeout` has no effect inside the work, because such a timeout is a cancellation too.
 
     The work runs in the caller's own task, because `asyncio.shield` needs a separate task, which
-    costs more than a release does. The caller's task sees each future that the work waits for as
-    one that refuses to be cancelled, so it holds a cancellation back until that future is done.
+    would cost more than a release. Each future for which the work waits is presented to the task as
+    a future that refuses to be cancelled. So the task holds back a cancellation until that future
+    is done.
     """
     task: Any = asyncio.current_task()
-    # A cancellation requested while the task was running strikes at our first wait, so we must hold
-    # it back too.
+    # A cancellation that was requested while the task was running takes effect at our first wait,
+    # so we must hold it back too.
     before = task.cancelling() - task._must_cancel  # noqa: SLF001
     cancelled: asyncio.CancelledError | None = None
     while True:
         try:
             future: Any = work.send(None)
         except StopIteration as end:
-            # If the count is as before, the work cancelled the task itself and has undone that.
+            # If the count has not grown, the work cancelled the task itself, and has undone this.
             if cancelled is not None and task.cancelling() > before:
                 raise cancelled from None
             result: T = end.value
@@ -165,14 +166,14 @@ def shield(work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
             cancelled.add_note(f"and what it interrupted failed: {error}")
             raise cancelled from error
         try:
-            # None is a bare turn of the loop, as in sleep(0); a nested shield has already wrapped
+            # None is a bare yield to the loop, as in sleep(0). A nested shield has already wrapped
             # its future.
             is_future = future is not None and future.__class__ is not _Uncancellable
             yield _Uncancellable(future) if is_future else future
         except asyncio.CancelledError as error:
             cancelled = error
         except Exception:
-            # This is the future's own failure, which the work will find there.
+            # This is the error of the future itself, which the work will get from the future.
             if future is None or not future.done():
                 raise
 
@@ -183,8 +184,8 @@ class _Uncancellable:
     __slots__ = ("_asyncio_future_blocking", "_future", "_loop")
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
-        # This is the protocol between a future and the task that awaits it. Our object is awaited
-        # in place of the future.
+        # A task and the future that it awaits follow this protocol. Our object takes the place of
+        # the future.
         future._asyncio_future_blocking = False  # noqa: SLF001
         self._asyncio_future_blocking = True
         self._future = future
@@ -201,19 +202,18 @@ class _Uncancellable:
         return False
 
 
-# Results of asyncio methods that decide whether the caller may continue, so they have to be
-# awaited.
+# Results that have to be awaited, because they decide whether the caller may continue.
 #
-# A plain coroutine is truthy. So `if lock.try_acquire():` without its `await` enters without the
-# lock, and Python only warns later about a coroutine that was never awaited. Here the truth test
-# raises.
+# A plain coroutine is truthy. So `if lock.try_acquire():`, without an `await`, enters the body
+# without the lock, and Python warns only later that a coroutine was never awaited. The truth test
+# of these results raises instead.
 
 P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class MustAwait(Coroutine[Any, Any, T_co]):
-    """A coroutine in every respect but one: its truth value raises."""
+    """A coroutine in all respects but one: a test of its truth value raises."""
 
     __slots__ = ("__weakref__", "_coroutine")
 
@@ -223,13 +223,13 @@ class MustAwait(Coroutine[Any, Any, T_co]):
     def __await__(self) -> Generator[Any, Any, T_co]:
         return self._coroutine.__await__()
 
-    def send(self, value: Any) -> Any:  # noqa: ANN401 - as of any coroutine
+    def send(self, value: Any) -> Any:  # noqa: ANN401 - as for any coroutine
         """Resume the coroutine, as a task does."""
         return self._coroutine.send(value)
 
     def throw(
         self,
-        typ: Any,  # noqa: ANN401 - an exception, or its class as in the older form
+        typ: Any,  # noqa: ANN401 - an exception, or its class
         val: BaseException | object = None,
         tb: TracebackType | None = None,
     ) -> Any:  # noqa: ANN401
@@ -239,35 +239,37 @@ class MustAwait(Coroutine[Any, Any, T_co]):
         return self._coroutine.throw(typ, val, tb)
 
     def close(self) -> None:
-        """End the coroutine; if it never ran, this avoids the warning."""
+        """End the coroutine; if it never ran, this prevents Python's warning."""
         self._coroutine.close()
 
     if TYPE_CHECKING:
 
-        def __bool__(self) -> NoReturn: ...  # so that pyright reports the mistake
+        def __bool__(self) -> NoReturn: ...  # makes pyright report the mistake
 
     else:
 
         def __bool__(self) -> bool:
             has_begun = inspect.getcoroutinestate(self._coroutine) != inspect.CORO_CREATED
             if has_begun or _is_asyncio(sys._getframe(1)):  # noqa: SLF001 - the only way to it
-                # A task has the coroutine. asyncio's `repr` of a task tests whether there is one.
+                # A task has the coroutine already: the coroutine has begun, or asyncio tests
+                # whether a task has a coroutine, as in the `repr` of a task.
                 return True
             return self._refuse()
 
         def _refuse(self, *_: object) -> NoReturn:
-            self.close()  # otherwise Python would also warn that it was never awaited
+            self.close()  # otherwise Python would also warn about the missing await
             name = self._coroutine.__qualname__
             raise TypeError(
                 f"the result of {name}() was used without `await`, so the store was never asked: "
                 f"write `await ...{name.rpartition('.')[2]}(...)`"
             )
 
-        # `async with lock.acquire():` and unpacking the result of `all()` are the same mistake.
+        # `async with lock.acquire():` is the same mistake, and so is unpacking the result of
+        # `all()` without `await`.
         __aenter__ = __aexit__ = __iter__ = _refuse
 
-        # Hidden from type checkers, which would accept every attribute, including those of a
-        # generator.
+        # Hide this from type checkers, because they would then accept every attribute, including
+        # those of a generator.
         def __getattr__(self, name: str) -> object:
             # Debuggers and asyncio's reports read `cr_frame`, `cr_code` and `__qualname__`.
             return getattr(self._coroutine, name)
@@ -283,24 +285,25 @@ def _is_asyncio(frame: FrameType) -> bool:
 def must_be_awaited(
     function: Callable[P, Coroutine[Any, Any, T_co]],
 ) -> Callable[P, MustAwait[T_co]]:
-    """Make a method return a result that raises if it is used without `await`."""
+    """Decorate a method so that using its result without `await` raises."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> MustAwait[T_co]:
         return MustAwait(function(*args, **kwargs))
 
-    # This lets `AsyncMock(spec=AsyncLock)` still recognise a coroutine function.
+    # This makes `AsyncMock(spec=AsyncLock)` still recognise a coroutine function.
     if sys.version_info >= (3, 12):
         return inspect.markcoroutinefunction(call)
     call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001
     return call
 
 
-# One loop timer for many deadlines, because a timer for each would cost more than a request.
+# A single timer of the loop for many deadlines, because a timer for each deadline would cost more
+# than a request.
 
 
 class SharedTimer:
-    """Calls `look` at the earliest of the times that it was given, then forgets them all."""
+    """Calls `look` at the earliest of the times that it was given, then forgets all of them."""
 
     __slots__ = ("_handle", "_look", "_loop", "moment")
 
@@ -309,10 +312,10 @@ class SharedTimer:
         self._look = look
         self._handle: asyncio.TimerHandle | None = None
         self.moment: float = FOREVER
-        """When `look` is called next."""
+        """The time at which `look` is called next."""
 
     def at(self, moment: float) -> None:
-        """Call `look` at this time of the loop's clock, if not before."""
+        """Call `look` at this time of the loop's clock, or earlier."""
         if moment < self.moment:
             self.cancel()
             self._handle, self.moment = self._loop.call_at(moment, self._ring), moment

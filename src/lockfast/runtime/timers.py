@@ -9,49 +9,50 @@ if TYPE_CHECKING:
 
     from lockfast.runtime import aio, threads
 
-# Spin for a reply before sleeping, but only while spinning usually finds the reply.
+# Spins while waiting for a reply, before sleeping, as long as spinning usually finds the reply.
 
 SPIN_SECONDS = 0.0001
 SPIN_LIMIT = 100
-"""The two limits of a spin for one reply: its duration in seconds, and its number of attempts."""
+"""The limits of one spin: its duration in seconds, and its number of attempts."""
 
 SPIN_BACKOFF_LIMIT = 128
-"""Largest number of replies to sleep for between two spins."""
+"""Largest number of replies that are awaited without a spin before the next spin."""
 
 
 class SpinBudget:
     """Decides for one connection whether to spin.
 
-    A nearby server replies sooner than a sleeping thread is woken, so on an idle machine spinning
-    halves the time of a request. If replies take longer, or others need the processor or the
-    interpreter, spinning only costs. So each failed spin doubles the number of replies to sleep for
-    before the next spin, and each successful spin reduces that number by a quarter. One late reply
-    in ten then does no harm, and if every other reply is late, there is hardly any spinning.
+    Waking a sleeping thread takes longer than a nearby server takes to reply, so on an idle
+    machine, spinning halves the time of a request. If replies take longer, or other threads need
+    the processor or the interpreter, spinning is a waste. So each failed spin doubles the number of
+    replies that are awaited asleep before the next spin, and each successful spin reduces that
+    number by a quarter. Then one late reply in ten does no harm, and if every other reply is late,
+    spins are rare.
     """
 
     __slots__ = ("backoff", "sleeps")
 
     def __init__(self) -> None:
         self.sleeps: int = 0
-        """Replies to sleep for before the next spin."""
+        """Number of replies to await asleep before the next spin."""
         self.backoff: int = 1
         """The value of `sleeps` after the next failed spin."""
 
     def spin_failed(self) -> None:
-        """Record a failed spin, so that we sleep for the next replies."""
+        """Record a failed spin, so that the next replies are awaited asleep."""
         self.sleeps = self.backoff
         self.backoff = min(2 * self.backoff, SPIN_BACKOFF_LIMIT)
 
     def found(self) -> None:
-        """Record a successful spin, so that we spin more readily."""
+        """Record a successful spin, so that spins become more frequent."""
         self.backoff = max(1, self.backoff * 3 // 4)
 
 
-# Waiting for a wakeup, and checking now and then in case none comes.
+# Waits for a wakeup, and checks now and then in case the wakeup was lost.
 
 
 class TaskTicker:
-    """One timer for all waiting tasks, most of which are woken before it fires.
+    """One timer for all waiting tasks; most of the tasks are woken before the timer fires.
 
     A timer for each waiter would cost more than the rest of the wait.
     """
@@ -68,7 +69,7 @@ class TaskTicker:
     def timeout_for(self, event: aio.WakeEvent) -> float | None:
         """Return None, for no timeout; the timer sets the event spuriously within `longest`."""
         if self._timer is None:
-            # Imported here, because threads use this module too and do without asyncio.
+            # Import asyncio here, because threads use this module too, and do not need asyncio.
             from asyncio import get_running_loop  # noqa: PLC0415
 
             self._loop = get_running_loop()
@@ -86,7 +87,7 @@ class TaskTicker:
 
 
 class ThreadTicker:
-    """A timeout for each waiting thread, which costs nothing."""
+    """Gives each waiting thread a timeout of its own, which costs nothing."""
 
     __slots__ = ("_longest",)
 

@@ -21,60 +21,61 @@ if TYPE_CHECKING:
 # Calls that a finalizer or a signal handler requested while its own thread was in the middle of a
 # step.
 #
-# The step cannot be entered twice, and it cannot continue before the handler has returned. So a
-# release or a withdrawal is made when the step has ended. That is no loss, because nobody waits for
-# its reply.
+# The step cannot be entered twice, and it cannot continue before the handler has returned. So the
+# requested release or withdrawal is made when the step has ended. The delay does no harm, because
+# nobody waits for the reply.
 
 
 class DeferredCalls:
-    """Calls to make later, in order, each once."""
+    """Calls to make later, in order, each only once."""
 
     def __init__(self) -> None:
         self._deferred: deque[Callable[[], object]] = deque()
 
     def add(self, act: Callable[[], object]) -> None:
-        """Make the call when the step under way has ended."""
+        """Schedule the call for the end of the step under way."""
         self._deferred.append(act)
 
     def do(self) -> None:
         """Make the deferred calls; call this outside of every step."""
         if not self._deferred:
             return
-        # These calls are steps too, and end by calling this method, so they must not find the same
-        # calls again.
+        # These calls are steps too, and call this method at their end, where they must not find the
+        # same calls again.
         pending, self._deferred = self._deferred, deque()
         try:
             while pending:
                 try:
                     pending.popleft()()
                 except LockError:
-                    # The requester is long gone. The lease is no longer renewed, so its ttl ends
-                    # it.
+                    # Nobody waits for the result any more. The lease is no longer renewed, so it
+                    # ends by its ttl.
                     continue
         finally:
             self._deferred.extendleft(
                 reversed(pending)
-            )  # after an interrupt, the next step makes the remaining calls
+            )  # after an interrupt, the next step makes the other calls
 
     def clear(self) -> None:
         """Drop all deferred calls."""
         self._deferred.clear()
 
 
-# Blocking calls, made one at a time, on a thread next to the loop's or on the caller's own thread.
+# Makes blocking calls one at a time, on a worker thread beside the loop or on the caller's own
+# thread.
 #
-# Renewals and releases go first, because a lease must not expire behind the requests of waiting
-# claims, however many there are. Calls of one kind keep their order.
+# Renewals and releases go first, because a lease must not expire while its renewal is queued behind
+# the requests of waiting claims. Calls of one kind keep their order.
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class WorkerTurn:
-    """The turn of one call, which a fork waits for; its own thread may take it again.
+    """The turn to make a call; a fork waits for it, and the thread that has it may take it again.
 
-    A thread that gets the mutex records itself as `owner` at once. There is no call in between, so
-    no interrupt can strike there. When the turn is given back, the mutex itself, not `owner`,
+    A thread that gets the mutex records itself as `owner` at once; no call is made in between, so
+    no interrupt can strike there. When the turn is given back, not `owner` but the mutex itself
     determines whose turn it is.
     """
 
@@ -85,24 +86,24 @@ class WorkerTurn:
         self.owner: int = 0
 
     def pause(self) -> None:
-        """Wait for the call under way to end, and let none begin; a second call changes nothing."""
-        # a handler that forks inside a call cannot wait for that call
+        """Wait for the call under way to end, and allow no others; a second pause is harmless."""
+        # A signal handler that forks in the middle of a call cannot wait for that call.
         if self.owner != get_ident():
             self.mutex.acquire()
 
     def resume(self) -> None:
         """Undo every `pause` of this thread."""
         if self.owner != get_ident():
-            with suppress(RuntimeError):  # the mutex is not ours, or no longer
+            with suppress(RuntimeError):  # we do not have the mutex, or no longer
                 while True:
                     self.mutex.release()
 
 
 class ThreadWorker:
-    """Makes the call on the caller's own thread, when its turn has come.
+    """Makes each call on the caller's own thread, as soon as it is the caller's turn.
 
-    A finalizer or a signal handler may interrupt a call and call again, on the same thread. That
-    call is made at once; code that must not be entered twice has to guard against it.
+    A finalizer or a signal handler may interrupt a call and make another call on the same thread.
+    That other call is made at once, so code that must not be entered twice has to protect itself.
     """
 
     def __init__(self, name: str) -> None:
@@ -124,8 +125,8 @@ class ThreadWorker:
         turn, me = self._turn, get_ident()
         if turn.owner == me:
             return function(*args, **kwargs)
-        # Only one of these calls waits for the mutex at a time, so that at most one of them is
-        # ahead of an urgent call.
+        # Only one of these calls at a time waits for the mutex, so that an urgent call has at most
+        # one of them ahead.
         with self._line, turn.mutex:
             turn.owner = me
             try:
@@ -157,8 +158,8 @@ class ThreadWorker:
 class TaskWorker:
     """Makes the calls on one thread of its own.
 
-    A call whose awaiter was cancelled is still made, in its turn, so that a later call (a
-    withdrawal) finds its effect.
+    If the task that awaits a call is cancelled, the call is still made in its turn, so that a later
+    call (a withdrawal) finds the effect of the first.
     """
 
     def __init__(self, name: str) -> None:
@@ -170,8 +171,8 @@ class TaskWorker:
         fork.pause_for_fork(self)
 
     def __del__(self) -> None:
-        # The worker was dropped without `stop`, together with its client. Its thread refers only to
-        # the queue of calls, so end the thread through the queue.
+        # The worker was dropped without `stop`, together with its client. The thread refers only to
+        # the queue of calls, not to the worker, so end the thread through the queue.
         if getattr(self, "_thread", None) is not None:
             self._calls.put(None, is_urgent=False)
 
@@ -194,7 +195,7 @@ class TaskWorker:
     async def _put(self, function: Callable[[], T], *, is_urgent: bool) -> T:
         if self._thread is None:
             self._thread = self._started()
-        # Imported here, because sync programs have workers too and do without asyncio.
+        # Import asyncio here, because sync programs have workers too, and do not need asyncio.
         from asyncio import get_running_loop  # noqa: PLC0415
 
         loop = get_running_loop()
@@ -209,8 +210,8 @@ class TaskWorker:
         try:
             thread.start()
         except RuntimeError as error:
-            # Do not keep the thread, because calls queued for a thread that never began are never
-            # answered.
+            # Do not keep the thread object. If its thread never began, nothing would ever answer
+            # calls queued for it.
             raise BackendUnavailable(f"no thread is to be had for {self.name}: {error}") from error
         return thread
 
@@ -244,7 +245,7 @@ class WorkerCalls:
         self._number.put(None)
 
     def get(self) -> tuple[Any, ...] | None:
-        """Return the next call, waiting for it."""
+        """Wait for the next call and return it."""
         self._number.get()
         return self._urgent.popleft() if self._urgent else self._others.popleft()
 
@@ -259,9 +260,9 @@ def _serve(calls: WorkerCalls, turn: WorkerTurn) -> None:
                     result, error = function(), None
                 finally:
                     turn.owner = 0
-        except BaseException as caught:  # noqa: BLE001 - it is raised where it is awaited
+        except BaseException as caught:  # noqa: BLE001 - raised where the result is awaited
             result, error = None, caught
-        # If the loop is closed, nobody is left to receive the result.
+        # The loop is closed, so nobody is left to receive the result.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(_settle, future, result, error)
         del call, loop, future, function, result, error

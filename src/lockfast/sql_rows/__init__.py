@@ -1,4 +1,4 @@
-"""The caller's own rows: optimistic version columns, claimed rows, and locks until the commit."""
+"""The caller's own rows: optimistic version columns, claimed rows, locks until the commit."""
 
 from __future__ import annotations
 

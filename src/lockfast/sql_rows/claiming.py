@@ -1,8 +1,8 @@
 """Rows that a worker claims for a while: the SQL statements, in each dialect.
 
 A claimed row has a deadline on the database's clock and a token that grows with every claim of the
-row. A renewal or a finish names the token, so it never changes a row that another worker has
-claimed since, whatever the clock says.
+row. A renewal or a finish states the token. So it never changes a row that another worker has
+claimed in the meantime, whatever the clock says.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from lockfast.dbapi.statements import DatabaseDialect, Table
 
 NOW_COLUMN = "lockfast_now"
-"""Name of the column that returns the database's clock along with a row."""
+"""Name of the column that returns the time on the database's clock along with a row."""
 
 # Seconds since 1970, as a double. The time at which a statement began is good enough. If the
-# statement then waits for the row, the claim ends sooner by that wait, but the holder counts from
-# even earlier, before it sent the request.
+# statement then waits for the row, the claim ends earlier by the length of the wait. But the holder
+# counts from even earlier, from before it sent the request.
 _CLOCKS = {
     SQLITE: "((julianday('now') - 2440587.5) * 86400.0)",
     POSTGRESQL: "CAST(extract(epoch FROM clock_timestamp()) AS double precision)",
     MYSQL: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
 }
 
-# PostgreSQL's FOR UPDATE is too strong. A transaction that inserts a row referring to ours holds a
-# lock that conflicts with FOR UPDATE, so until its commit no renewal would succeed. Changing
-# `until` does not need so strong a lock.
+# PostgreSQL's FOR UPDATE is too strong. If a transaction inserts a row that refers to ours, it
+# holds a lock that conflicts with FOR UPDATE, and no renewal would succeed until that transaction
+# commits. A weaker lock is enough to change `until`.
 _LOCKS_OF_RENEWAL = {
     SQLITE: "",
     POSTGRESQL: " FOR NO KEY UPDATE SKIP LOCKED",
@@ -52,14 +52,14 @@ _LOCKS_OF_RENEWAL = {
 }
 
 INEXACT_SECONDS = 0.05
-"""Tolerance for a deadline that was read back; a larger difference means the column rounds."""
+"""Tolerance for a deadline that is read back; a larger difference means that the column rounds."""
 
 Key = tuple[object, ...]
 
 
 @frozen_to_checkers(kw_only=True)
 class RowClaim(Claim):
-    """The row's key and its token, as a claim that was granted before this object was made."""
+    """A claim of a row, with the row's key and token; it is granted before this object is made."""
 
     key: Key
     token: int
@@ -67,7 +67,7 @@ class RowClaim(Claim):
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """Which rows of a table may be claimed, the oldest first, and which columns record that."""
+    """Which rows of a table may be claimed, oldest first, and which columns record a claim."""
 
     keyed: KeyedTable
     where: tuple[tuple[str, object], ...]
@@ -108,7 +108,7 @@ class Claimable:
     def look(self, dialect: DatabaseDialect, *, limit: int, locks: bool) -> Statement:
         """Return the query for the oldest rows that may be claimed.
 
-        With `locks`, it skips rows that another transaction has locked at this moment.
+        With `locks`, the query skips rows that another transaction has locked at the moment.
         """
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
         is_pending = [equal(dialect, self.where), Statement(" AND ")] if self.where else []
@@ -124,8 +124,8 @@ class Claimable:
     def lock_all(self, dialect: DatabaseDialect) -> Statement:
         """Return a no-op update that makes us SQLite's only writer until the commit.
 
-        Without it, a transaction that reads first and then writes is rejected if another one wrote
-        in between.
+        Without this lock, SQLite rejects a transaction that first reads and then writes, if another
+        transaction has written in between.
         """
         until = dialect.quoted(self.until)
         return Statement(*self._update(dialect), f"{until} = {until} WHERE 1 = 0")
@@ -133,7 +133,7 @@ class Claimable:
     def claim(
         self, dialect: DatabaseDialect, rows: Sequence[dict[str, Any]], *, token: int, ttl: float
     ) -> Statement:
-        """Return the update that claims the rows, each only if its token has not changed."""
+        """Return the update that claims the rows; a row whose token has changed is not updated."""
         until = dialect.quoted(self.until)
         return Statement(
             *self._update(dialect),
@@ -146,7 +146,7 @@ class Claimable:
         )
 
     def read_back(self, dialect: DatabaseDialect, rows: Sequence[dict[str, Any]]) -> Statement:
-        """Return the query for the token and deadline that a claim wrote, and for the clock."""
+        """Return the query for the token and deadline that a claim wrote, and for the time now."""
         names = ", ".join(map(dialect.quoted, (self.token, self.until)))
         is_one = (self.keyed.is_row(dialect, self.of_row(one)) for one in rows)
         return Statement(
@@ -158,11 +158,11 @@ class Claimable:
     def still_claimed(
         self, dialect: DatabaseDialect, claims: Sequence[tuple[Key, int]], *, locks: bool
     ) -> Statement:
-        """Return the query for the rows that are still claimed by their token.
+        """Return the query for the rows that are still claimed with their token.
 
-        With `locks`, it skips rows that another transaction has locked. That transaction may be the
-        worker's own, and last for a long time, and waiting for the lock would mean waiting for its
-        commit. Without `locks` it reads what was committed last, and never waits.
+        With `locks`, the query skips rows that another transaction has locked. It does not wait for
+        such a lock, because the transaction may be the worker's own, and may take a long time to
+        commit. Without `locks`, the query reads the latest committed state, and never waits.
         """
         names = ", ".join(map(dialect.quoted, self.keyed.key))
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
@@ -185,7 +185,7 @@ class Claimable:
         )
 
     def give_back(self, dialect: DatabaseDialect, key: Key, token: int) -> Statement:
-        """Return the update that lets others claim the row at once."""
+        """Return the update after which others can claim the row at once."""
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
         condition = self._any_of(dialect, [(key, token)])
         return Statement(
@@ -197,8 +197,9 @@ class Claimable:
     ) -> Statement:
         """Return the update that writes the result, unless another worker has claimed the row.
 
-        It also works after the claim's deadline, as long as nobody else has had the row. It works
-        only once, because it ends the claim, so a late repeat finds nothing to change.
+        The update succeeds even after the claim's deadline, as long as nobody else has claimed the
+        row. It succeeds only once, because it ends the claim, so a late repeat finds nothing to
+        change.
         """
         until = dialect.quoted(self.until)
         assignments = [*self.keyed.changed(dialect, changes), Statement(until, " = NULL")]
@@ -223,7 +224,7 @@ class Claimable:
         return self.keyed.key_of(row)
 
     def refuse_shared_keys(self, rows: Sequence[dict[str, Any]], *, changed: int) -> None:
-        """Refuse a key that is not unique, which shows in more rows read or changed than keys."""
+        """Raise if the key is not unique, which shows when there are more rows than keys."""
         if changed > len(rows) or len(set(map(self.of_row, rows))) < len(rows):
             raise ConfigurationError(
                 f"{', '.join(self.keyed.key)}, the key of {self.keyed}, is not unique: name the "
@@ -233,16 +234,18 @@ class Claimable:
     def refuse_inexact(
         self, written: Sequence[Sequence[Any]], *, token: int, since: float, ttl: float
     ) -> None:
-        """Refuse columns that do not store exact numbers, judging by the values read back.
+        """Raise if the columns do not store exact numbers, judging by the values read back.
 
-        PostgreSQL's REAL has 32 bits, so a deadline in it is off by up to a minute, and two workers
-        could get the same row. The claim was made after the clock read `since`.
+        PostgreSQL's REAL has 32 bits, so a deadline stored as REAL is off by up to a minute, and
+        two workers could get the same row. The claim was made at `since` or later, by the
+        database's clock.
         """
         for found, until, now in written:
             if found != token:
                 raise self._inexact(self.token, found, "BIGINT")
             earliest, latest = since + ttl - INEXACT_SECONDS, float(now) + ttl + INEXACT_SECONDS
-            # A deadline rounded to 32 bits may be right by chance.
+            # A deadline that is rounded to 32 bits may by chance be right, so a value that fits
+            # into 32 bits is not accepted either.
             is_exact = until is not None and in_32_bits(float(until)) != float(until)
             if not is_exact or not earliest <= float(until) <= latest:
                 raise self._inexact(self.until, until, "DOUBLE PRECISION")
@@ -271,7 +274,7 @@ class Claimable:
     def _any_of(
         self, dialect: DatabaseDialect, claims: Sequence[tuple[Key, int | None]]
     ) -> Statement:
-        """Return the condition that a row is one of these and has the token given for it."""
+        """Return the condition that a row has one of these keys, and the token for that key."""
         conditions = []
         for key, token in claims:
             is_row, had = self.keyed.is_row(dialect, key), equal(dialect, [(self.token, token)])

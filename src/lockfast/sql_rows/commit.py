@@ -27,24 +27,26 @@ def hold_until_commit(
 ) -> CommitBlock | AsyncCommitBlock | None:
     """Release the lease after the transaction's commit or rollback.
 
-    A lock that is released before the commit lets the next holder read the old row. With this,
-    leaving the lock's `with` block before the transaction ends does not release the name yet.
+    A lock that is released before the commit lets the next holder read the old row. After this
+    call, the end of the lock's `with` block no longer releases the name while the transaction is
+    open.
 
     `transaction` is an SQLAlchemy session or connection, or a psycopg or PyMySQL connection, of the
     same flavour as the lease. For Django it is `django.db.transaction` or a connection in an atomic
     block. If the lease is lost before the commit, the commit is refused (LeaseLost), except with
-    Django, which cannot be stopped from committing.
+    Django, where the commit cannot be prevented.
 
-    SQLAlchemy begins a transaction here if none is open. A commit that fails and leaves its
-    transaction open releases nothing yet. A commit that was sent and not answered releases nothing
-    at all; the lease is no longer renewed, and ends by its ttl.
+    SQLAlchemy begins a transaction here if none is open. If a commit fails and leaves its
+    transaction open, the lease is not released yet. If a commit was sent and not answered, the
+    lease is never released; it is no longer renewed, and ends by its ttl.
 
     For a sqlite3 connection this returns a block for a `with` statement that commits on exit, as
     the connection's own `with` block does. Enter it while the lease is held, because entering ties
     the lease.
 
     This does not stop a commit that is under way when the lease ends, nor a commit that is sent as
-    a statement ("COMMIT"), which we cannot see. A token in the row does; see `lockfast.fencing`.
+    a statement ("COMMIT"), which we cannot see. A fencing token in the row stops both; see
+    `lockfast.fencing`.
     """
     if isinstance(lease, AsyncLease):
         return for_asyncio.tie(lease, transaction)

@@ -1,4 +1,4 @@
-"""Ending a lease from code that cannot await, for asyncio."""
+"""For asyncio: how code that cannot await ends a lease."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# In asyncio, SQLAlchemy runs its hooks in a greenlet, through which they can await.
+# In asyncio, SQLAlchemy runs its hooks in a greenlet, through which a hook can await.
 
 SYNC_FORM = ("sync_session", "sync_connection")
-"""Attributes in which SQLAlchemy's asyncio classes keep the object that has the hooks."""
+"""The attributes of SQLAlchemy's asyncio classes that contain the object with the hooks."""
 
 
 def do_afterwards(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Start the work without awaiting it; if no loop is running, do nothing."""
+    """Start the work without waiting for it; if no loop is running, do nothing."""
     with suppress(RuntimeError):
         asyncio.get_running_loop()
         runtime.spawn(work, name="lockfast-afterwards")

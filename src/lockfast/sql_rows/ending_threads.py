@@ -1,4 +1,4 @@
-"""Ending a lease from an SQLAlchemy hook, for threads, where every call is a plain one."""
+"""For threads: how an SQLAlchemy hook ends a lease; here every call is a plain call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SYNC_FORM: tuple[str, ...] = ()
-"""The caller's object has the hooks itself."""
+"""Empty, because in threads the caller's object itself has the hooks."""
 
 
 def do_afterwards(work: Callable[[], None]) -> None:

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from types import FrameType
 
 SIGNAL_GROUP_SECONDS = 1.0
-"""Signals that follow the first one this closely count as the same signal, because some senders,
-such as `timeout`, signal the process and then its group."""
+"""For how long after the first signal further signals count as the same one, in seconds. Some
+senders, such as `timeout`, signal the process and then its group.
+"""
 
 
 class Stoppable(Protocol):
     """Something that a signal may stop.
 
-    The handler may run at any point, so `stop` takes no lock.
+    A signal handler may run at any point, so `stop` must not take a lock.
     """
 
     def stop(self) -> None:
@@ -28,10 +29,10 @@ class Stoppable(Protocol):
 
 
 class StopsAtSigterm:
-    """Our signal handler, while a loop runs in the main thread.
+    """Our signal handler for SIGTERM while a loop runs in the main thread.
 
-    A nested loop has its own handler, which also stops the earlier loops. The same is true of a
-    loop that follows one that was left early.
+    A nested loop has its own handler, which also stops the loops around it. Likewise, if a loop was
+    left early, the handler of the next loop stops both.
     """
 
     def __init__(self, loop: Stoppable) -> None:
@@ -43,7 +44,7 @@ class StopsAtSigterm:
             return
         handler = signal.getsignal(signal.SIGTERM)
         earlier = _ours(handler)
-        # If the program has a handler of its own, that handler knows better what to do.
+        # If the program has a handler of its own, leave that handler in place.
         if handler is signal.SIG_DFL or earlier is not None:
             if earlier is not None and not earlier.may_still_run():
                 earlier = earlier.next_earlier()
@@ -52,7 +53,7 @@ class StopsAtSigterm:
             signal.signal(signal.SIGTERM, self.handle)
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
-        """Stop every loop that may still run; if there is none, end the process as by default."""
+        """Stop every loop that may still run; if no loop does, end the process as by default."""
         one: StopsAtSigterm | None = self
         was_stopped = False
         while one is not None:
@@ -63,7 +64,7 @@ class StopsAtSigterm:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def stop_loop(self) -> bool:
-        """Stop the loop; False if it is gone, or was stopped earlier and has not ended."""
+        """Stop the loop; return False if it is gone, or did not end after an earlier signal."""
         loop, now = self._loop(), time.monotonic()
         if loop is None:
             return False
@@ -73,7 +74,7 @@ class StopsAtSigterm:
         return now - self._stopped_at < SIGNAL_GROUP_SECONDS
 
     def may_still_run(self) -> bool:
-        """Whether the handler's loop may still run."""
+        """Return whether the handler's loop may still run."""
         return self._is_set and self._loop() is not None
 
     def next_earlier(self) -> StopsAtSigterm | None:
@@ -86,8 +87,8 @@ class StopsAtSigterm:
     def undo(self) -> None:
         """Restore the previous handler."""
         if threading.current_thread() is not threading.main_thread():
-            # Only the main thread can set a handler; the next signal or loop will find our loop
-            # gone.
+            # Only the main thread can set a handler. The next signal or loop will find that our
+            # loop is gone.
             return
         is_ours = self._is_set and _ours(signal.getsignal(signal.SIGTERM)) is self
         self._is_set = False
@@ -97,7 +98,7 @@ class StopsAtSigterm:
             signal.signal(signal.SIGTERM, handler)
 
 
-def _ours(handler: Any) -> StopsAtSigterm | None:  # noqa: ANN401 - any driver
-    """Return the object that the handler belongs to, if it is one of ours."""
+def _ours(handler: Any) -> StopsAtSigterm | None:  # noqa: ANN401 - any signal handler
+    """Return the object to which the handler belongs, if the handler is ours."""
     owner = getattr(handler, "__self__", None)
     return owner if isinstance(owner, StopsAtSigterm) else None

@@ -1,4 +1,4 @@
-"""A caller's table whose rows are identified by a key, with its names checked and quoted."""
+"""A caller's table whose rows have a key, with checked and quoted names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lockfast.dbapi.statements import DatabaseDialect, Table
 
 
-# A row as it was read.
+# A row, as it was read.
 
 
 class Row(Mapping[str, Any]):
@@ -24,7 +24,7 @@ class Row(Mapping[str, Any]):
     def __init__(self, columns: dict[str, Any]) -> None:
         self._columns = columns
 
-    def __getitem__(self, column: str) -> Any:  # noqa: ANN401 - whatever the table has
+    def __getitem__(self, column: str) -> Any:  # noqa: ANN401 - whatever the column contains
         return self._columns[column]
 
     def __iter__(self) -> Iterator[str]:
@@ -35,7 +35,7 @@ class Row(Mapping[str, Any]):
 
 
 def columns(option: str, option_value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of one or more columns; raise an error that says what is accepted."""
+    """Return the names of one or more columns; the error for other values says what is accepted."""
     names = (option_value,) if isinstance(option_value, str) else tuple(option_value)
     if not all(isinstance(one, str) for one in names):
         raise TypeError(f"{option} is the name of a column, or several: each a str")
@@ -48,7 +48,7 @@ def columns(option: str, option_value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def folded(names: Iterable[str]) -> set[str]:
-    """Return the names as most databases compare them, so that ID and id are the same column."""
+    """Return the names as most databases compare them, where ID and id are the same column."""
     return {one.casefold() for one in names}
 
 
@@ -86,7 +86,7 @@ class KeyedTable:
         return tuple(row[one] for one in self.key)
 
     def is_row(self, dialect: DatabaseDialect, key: Sequence[object]) -> Statement:
-        """Return the condition that selects this row."""
+        """Return the condition that selects the row with this key."""
         return equal(dialect, zip(self.key, key, strict=True))
 
     def changed(self, dialect: DatabaseDialect, changes: Mapping[str, object]) -> list[Statement]:
@@ -96,7 +96,7 @@ class KeyedTable:
         ]
 
     def refuse_own(self, changes: Mapping[str, object], *own: str) -> None:
-        """Refuse changes to the key, or to columns that we maintain for the caller."""
+        """Refuse changes to the key, or to columns that Lockfast maintains."""
         ours = folded((*self.key, *own))
         taken = {one for one in changes if one.casefold() in ours}
         if taken or not changes:
@@ -107,7 +107,7 @@ class KeyedTable:
 
 
 def equal(dialect: DatabaseDialect, pairs: Iterable[tuple[str, object]]) -> Statement:
-    """Return the condition that all of these columns have these values; None is NULL."""
+    """Return the condition that each column has the given value; None stands for NULL."""
     return joined(
         " AND ",
         [
@@ -123,7 +123,7 @@ def equal(dialect: DatabaseDialect, pairs: Iterable[tuple[str, object]]) -> Stat
 
 
 class VersionedRow(Row):
-    """A row, its key, and the version that it had when it was read."""
+    """A row as it was read, with its key and its version."""
 
     def __init__(self, columns: dict[str, Any], *, key: tuple[object, ...], version: int) -> None:
         super().__init__(columns)
@@ -143,7 +143,7 @@ def selected(
 ) -> Statement:
     """Return the statement that reads one row.
 
-    `reads_latest` matters to MySQL, which keeps showing a transaction its first snapshot unless the
+    `reads_latest` matters only in MySQL, where a transaction sees its first snapshot unless the
     statement locks the row.
     """
     lock = dialect.for_update if reads_latest and dialect is MYSQL else ""
@@ -158,7 +158,7 @@ def updated(
     version: str,
     changes: dict[str, Any],
 ) -> Statement:
-    """Return the statement that writes a row, if it has not changed since it was read."""
+    """Return the statement that writes a row, unless the row has changed since it was read."""
     column = dialect.quoted(version)
     assignments = [*keyed.changed(dialect, changes), Statement(f"{column} = {column} + 1")]
     return Statement(
@@ -169,7 +169,7 @@ def updated(
 
 
 def versioned(keyed: KeyedTable, columns: dict[str, Any], version: str) -> VersionedRow:
-    """Return a row that was read; refuse a row whose version is not a number."""
+    """Return a row that was read; raise if its version is not a number."""
     number = columns.get(version)
     if isinstance(number, bool) or not isinstance(number, int):
         raise ConfigurationError(

@@ -10,18 +10,21 @@ from lockfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from lockfast.dbapi.drivers import DriverKind
 
-# The errors of a database when two transactions conflict, so that the transaction can be retried.
+# The errors of databases for a conflict between two transactions, after which a transaction can be
+# retried.
 
 _STATES = frozenset({"40001", "40P01"})
 """PostgreSQL's states for a snapshot that is too old, and for a resolved deadlock."""
 _NUMBERS = frozenset({1213, 1020})
 """MySQL's number for a resolved deadlock, and MariaDB's for a snapshot that is too old."""
 _BUSY_SNAPSHOT = 517
-"""SQLite's code for a snapshot that is too old. A lock wait that timed out has another code."""
+"""SQLite's code for a snapshot that is too old. A timeout while waiting for a lock has another
+code.
+"""
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether this is only a conflict, and the transaction was or can be rolled back."""
+    """Return whether the error is only a conflict, so that the transaction can be repeated."""
     own = driver_error(error)
     return (
         getattr(own, "sqlstate", None) in _STATES
@@ -36,7 +39,7 @@ _PSYCOPG_UNSETTLED = (1, 4)
 
 
 def refuse_open(connection: Any, kind: DriverKind, *, what: str) -> None:  # noqa: ANN401 - any driver
-    """Refuse a connection in a transaction, for an operation that makes its own commits."""
+    """Refuse a connection that is in a transaction, for an operation that commits by itself."""
     if _is_open(connection, kind.library):
         raise ConfigurationError(
             f"{what} commits each attempt, and this connection is in a transaction of yours: "
@@ -46,14 +49,14 @@ def refuse_open(connection: Any, kind: DriverKind, *, what: str) -> None:  # noq
 
 
 def is_over(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driver
-    """Whether the connection has no open transaction, or is closed."""
+    """Return whether the connection has no open transaction, or is closed."""
     return is_closed(connection, library) or not _is_open(connection, library)
 
 
 def is_unanswered(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driver
-    """Whether a commit that has just failed may have been sent without being answered.
+    """Return whether a commit that has just failed may have been sent without being answered.
 
-    After a reply, the connection is open and idle, or still in the transaction.
+    If the commit was answered, the connection is open, and idle or still in the transaction.
     """
     if library == "psycopg" and not connection.closed:
         return int(connection.info.transaction_status) in _PSYCOPG_UNSETTLED
@@ -61,7 +64,7 @@ def is_unanswered(connection: Any, library: str) -> bool:  # noqa: ANN401 - any 
 
 
 def is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driver
-    """Whether nothing can be sent on the connection any more."""
+    """Return whether nothing can be sent on the connection any more."""
     if library == "psycopg":
         return bool(connection.closed)
     if library == "pymysql":
@@ -74,11 +77,11 @@ def is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - any driv
 
 
 def refuse_autocommit(connection: Any) -> None:  # noqa: ANN401 - SQLAlchemy's
-    """Refuse an SQLAlchemy connection that commits every statement, as it cannot roll back."""
+    """Refuse an SQLAlchemy connection that commits every statement, because it cannot roll back."""
     bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
     bound = getattr(bound, "sync_connection", None) or bound
     level = bound.get_execution_options().get("isolation_level")
-    if level is None:  # the level is then the engine's, which is exposed nowhere else
+    if level is None:  # the engine's level applies then; no public attribute has it
         level = getattr(bound.dialect, "_on_connect_isolation_level", None)
     if level == "AUTOCOMMIT":
         raise ConfigurationError(

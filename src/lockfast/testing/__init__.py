@@ -1,8 +1,9 @@
 """Tools for testing code that uses Lockfast, and for testing new backends.
 
-`BackendContract` and `AsyncBackendContract` are the laws as a test suite. Subclass one, define how
-to open your backend, and let pytest collect it. `FaultyBackend` makes any backend fail on command.
-`ManualClock` and `VirtualTimeLoop` control time. Only the contracts need pytest.
+`BackendContract` and `AsyncBackendContract` are the laws of Lockfast as a test suite. Make a
+subclass, define in it how your backend is opened, and let pytest collect the tests. `FaultyBackend`
+makes any backend fail on command. `ManualClock` and `VirtualTimeLoop` control time. Only the
+contracts need pytest.
 """
 
 from importlib import import_module

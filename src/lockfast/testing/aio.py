@@ -1,4 +1,4 @@
-"""How the contract runs its tests, asyncio flavour; `threads` is its hand-written counterpart."""
+"""Runs the tests of the contract, asyncio flavour; `threads` is the hand-written counterpart."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Running:
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self._task = task
 
-    async def result(self) -> Any:  # noqa: ANN401 - whatever it returns
-        """Wait for the function to end, and return its result or raise its error."""
+    async def result(self) -> Any:  # noqa: ANN401 - the function's result
+        """Wait for the function to end; return its result or raise its error."""
         return await self._task
 
     def cancel(self) -> None:
@@ -51,7 +51,7 @@ class Running:
         self._task.cancel()
 
     def is_done(self) -> bool:
-        """Whether the function has ended."""
+        """Return whether the function has ended."""
         return self._task.done()
 
 
@@ -61,8 +61,7 @@ def start(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     async def work() -> T:
         return await function(*args, **kwargs)
 
-    # The task gets its own context, so that it counts as unrelated and not as a child of the test's
-    # task.
+    # The task gets its own context, so that it does not count as a child of the test's task.
     stranger = contextvars.Context()
     return Running(asyncio.get_running_loop().create_task(work(), context=stranger))
 

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 POLL_FIRST_SECONDS, POLL_LONGEST_SECONDS = 0.002, 0.02
 """First and longest pause between two checks of a condition, in seconds; the pause grows slowly.
-Frequent checks of a slow condition would take processor time from the code under test."""
+While a test waits for a slow condition, frequent checks would take processor time from the code
+under test.
+"""
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is advanced; give it to a client and to its backend.
+    """A clock that stands still until a test advances it; give it to a client and to its backend.
 
     Sleeping code checks this clock every few milliseconds of real time, in both flavours.
     """
@@ -34,16 +36,16 @@ class ManualClock(Clock):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Advance the time; one step may be an hour, as after a suspend."""
+        """Advance the time, by any amount, such as an hour for a suspend."""
         self._now += seconds
 
 
 class VirtualClock(Clock):
-    """The time of a virtual event loop, and a repeatable jitter."""
+    """The clock of a virtual event loop, with a repeatable jitter."""
 
     def __init__(self, loop: VirtualTimeLoop, *, seed: int = 0) -> None:
         self._loop = loop
-        self._random = random.Random(seed)  # noqa: S311 - a test must be repeatable
+        self._random = random.Random(seed)  # noqa: S311 - for repeatable tests
 
     def now(self) -> float:
         """Return the loop's time."""
@@ -55,7 +57,7 @@ class VirtualClock(Clock):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop that does not wait, but jumps to the next timer when all tasks sleep."""
+    """An event loop that does not wait; if all tasks sleep, the time jumps to the next timer."""
 
     def __init__(self) -> None:
         super().__init__(_JumpingSelector(self))
@@ -66,7 +68,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._virtual_now
 
     def jump(self, seconds: float) -> None:
-        """Advance the time without running anything, as a suspend does."""
+        """Advance the time without running anything, as when the machine is suspended."""
         self._virtual_now += seconds
 
 
@@ -86,6 +88,6 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 def run_in_virtual_time(main: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - its own result
-    """Run a coroutine on a virtual-time loop; VirtualClock(loop) is its clock."""
+    """Run a coroutine on a virtual-time loop; its clock is `VirtualClock(loop)`."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main)

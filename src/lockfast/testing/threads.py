@@ -1,4 +1,4 @@
-"""How the contract runs its tests, sync flavour; `aio` is its hand-written counterpart."""
+"""Runs the tests of the contract, sync flavour; `aio` is the hand-written counterpart."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Running:
     def _run(self) -> None:
         try:
             self._result = self._function()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the test asks
+        except BaseException as error:  # noqa: BLE001 - raised where the test asks for the result
             self._error = error
 
-    def result(self) -> Any:  # noqa: ANN401 - whatever it returns
-        """Wait for the function to end, and return its result or raise its error."""
+    def result(self) -> Any:  # noqa: ANN401 - the function's result
+        """Wait for the function to end; return its result or raise its error."""
         self._thread.join(60)
         if self._thread.is_alive():
             raise AssertionError("a thread of the test did not end within a minute")
@@ -55,7 +55,7 @@ class Running:
         return self._result
 
     def is_done(self) -> bool:
-        """Whether the function has ended."""
+        """Return whether the function has ended."""
         return not self._thread.is_alive()
 
 

@@ -1,4 +1,4 @@
-"""Fixtures for the etcd tests: transports of both flavours, and servers for all of them."""
+"""Fixtures for the etcd tests: transports of both flavours, and a server that the tests share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def server():
 
 @pytest.fixture
 def wire_to(flavour) -> Iterator[Callable[..., OpenWire]]:
-    """Open a transport to a URL; it is closed when the test ends."""
+    """Return a function that opens a transport to a URL, and closes it when the test ends."""
     with ExitStack() as stack:
 
         def wire_to(url: str, **options: Any) -> OpenWire:

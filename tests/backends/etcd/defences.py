@@ -1,4 +1,4 @@
-"""Clients that lack one of the defences against a deposed leader: a trial must detect them."""
+"""Clients that lack a defence against a deposed leader; a trial must detect such clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockfast.backends.etcd.replies import Header
 from lockfast.backends.etcd.requests import Request
 
 Change = Callable[[Any, Request[Any]], tuple[Any, Request[Any]]]
-"""Takes a sender and a request, and returns the ones to use instead."""
+"""Takes a sender and a request, and returns the sender and the request to use instead."""
 
 
 class AnyHeader(Header):
@@ -27,7 +27,7 @@ class AnyHeader(Header):
 
 
 class Believed(replies.Ranged):
-    """A read that is believed, whichever member answered it."""
+    """A read whose reply confirms any keep-alive, whichever member sent the reply."""
 
     @staticmethod
     def read(data: bytes) -> replies.Ranged:
@@ -48,7 +48,7 @@ for _kind in (Believed, Word):
 
 
 def by_the_rule(sender: Any, request: Request[Any]) -> tuple[Any, Request[Any]]:
-    """All defences in place."""
+    """Change nothing: all defences are in place."""
     return sender, request
 
 
@@ -58,14 +58,14 @@ def by_keep_alives_alone(sender: Any, request: Request[Any]) -> tuple[Any, Reque
 
 
 def by_reads_elsewhere(sender: Any, request: Request[Any]) -> tuple[Any, Request[Any]]:
-    """Read the session's key at a member other than the one asked to keep the session alive."""
+    """Read the session's key at a different member than the one that got the keep-alive."""
     if _reads_session(sender, request):
         return sender.elsewhere, replace(request, answer=Believed)
     return sender, request
 
 
 def by_the_members_word(sender: Any, request: Request[Any]) -> tuple[Any, Request[Any]]:
-    """Count a request as a renewal if a member has the session's key."""
+    """Replace a keep-alive by a read of one member's own state, and take it for a renewal."""
     if request.answer is replies.KeptAlive:
         return sender, replace(_of_the_member(sender), answer=Word)
     return sender, _of_the_member(sender) if _reads_session(sender, request) else request
@@ -80,7 +80,7 @@ def _of_the_member(sender: Any) -> Request[Any]:
 
 
 class LeftToEtcd(Orphans):
-    """Never removes a hold without its claim, however long it was seen: only etcd expires it."""
+    """Reports no hold as overdue, so only etcd's expiry removes a hold without its claim."""
 
     def look(self, line: Iterable[EtcdEntry], *, now: float) -> list[EtcdEntry]:
         super().look(line, now=now)
@@ -109,7 +109,7 @@ WITHOUT_WAITING = Defences(orphans=unseen)
 
 
 class Trial(Scene):
-    """A holder and a waiter behind it, with their defences; `elsewhere` is another member."""
+    """A holder and a waiter, with their clients' defences; `elsewhere` names the other members."""
 
     def __init__(self, flavour: Flavour, defences: Defences, *, elsewhere: str) -> None:
         super().__init__(flavour)
@@ -125,7 +125,7 @@ class Trial(Scene):
         return locks
 
     def _reach(self, kind: type[Any], **options: Any) -> Any:
-        """Return a transport of which only the members are used, and close them at the end."""
+        """Return a transport to the other members, which are closed after the clients."""
         place = address.of_url(self._elsewhere, where="elsewhere", namespace="x", options={})
         transport = kind(place, **options)
         self.flavour.close_after_clients(_Members(self.flavour, transport._members))
@@ -138,7 +138,7 @@ class Trial(Scene):
 
 
 class _Members:
-    """The members of a transport, closed as a client is."""
+    """The members of a transport, with the closing methods of a client."""
 
     def __init__(self, flavour: Flavour, members: Any) -> None:
         self._flavour = flavour

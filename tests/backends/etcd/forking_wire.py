@@ -1,7 +1,7 @@
 """A program that forks repeatedly while it uses etcd; run by `test_forking_wire.py`.
 
-Each child uses the transport that it inherited, and so does its parent. The program prints the CPU
-time of the longest fork, and fails if any process does not get the reply to its own request.
+The parent and each child use the transport that the parent opened. The program prints the CPU time
+of the longest fork, and fails if any process does not get the reply to its own request.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FORKS = 100
 clock = Clock()
 
 
-def main(url: str, flavour: str, is_busy: bool) -> None:  # noqa: FBT001 - a script's own
+def main(url: str, flavour: str, is_busy: bool) -> None:  # noqa: FBT001 - called only below
     address = etcd_address.of_url(url, where=url, namespace="test", options={})
     run = in_threads if flavour == "sync" else in_a_loop
     print(run(address, is_busy))  # noqa: T201 - read by the process that started it
 
 
 def forked(child) -> float:
-    """Fork, run `child` in the child, and return the fork's CPU time; fail if the child does."""
+    """Fork, run `child` in the child, and return the fork's CPU time; fail if the child fails."""
     began = time.process_time()
     pid = os.fork()
     took = time.process_time() - began
@@ -96,7 +96,7 @@ def in_a_loop(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: F
         watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
 
         def child() -> None:
-            # As far as the child can see, the parent's loop is still running.
+            # In the child, the parent's event loop still counts as running.
             asyncio._set_running_loop(None)
             asyncio.run(ask(transport, b"fork/c"))
 

@@ -15,7 +15,7 @@ BEGINNING = b"\x88" + frames.literal(b"content-type", b"application/grpc")
 
 
 def at_each_call(answer: Callable[[int], bytes]) -> Callable[[bytes], bytes]:
-    """Answer each call with what `answer` returns for its stream's number."""
+    """Return a function that answers each call with `answer(stream)`, given its stream's number."""
 
     def said(data: bytes) -> bytes:
         return b"".join(answer(stream) for stream in _calls_in(data))
@@ -41,7 +41,7 @@ def refusal(stream: int, text: str, *, status: bytes = b"14") -> bytes:
 
 
 def message(stream: int, body: bytes) -> bytes:
-    """Return a reply that begins correctly and has this body; it has no end."""
+    """Return the beginning of a reply with this body; the end of the reply is not included."""
     return frame(frames.HEADERS, frames.END_HEADERS, stream, BEGINNING) + b"".join(
         frame(frames.DATA, 0, stream, body[at : at + frames.FRAME_MAX_BYTES])
         for at in range(0, len(body), frames.FRAME_MAX_BYTES)

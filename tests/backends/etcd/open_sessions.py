@@ -1,4 +1,4 @@
-"""A session of either flavour through blocking calls, and the session that a client has opened."""
+"""Sessions for tests: a new session with blocking calls, or the session that a client opened."""
 
 from __future__ import annotations
 

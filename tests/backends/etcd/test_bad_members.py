@@ -1,4 +1,4 @@
-"""A member that cannot be connected to, for whatever reason, hides no healthy one."""
+"""A member that clients cannot connect to does not keep them from a healthy member."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ ALERT = b"\x15\x03\x01\x00\x02\x02\x50" * 2
 
 @pytest.fixture(params=["HTTP/1.1", "TLS alert", "refuses"])
 def bad_member(request, talker, outliving) -> str:
-    """The address of a port without etcd, which is evident at once."""
+    """An address where a client notices at once that no etcd is listening."""
     if request.param == "refuses":
-        # Kept open, so that nothing else gets the port; without listen() it refuses.
+        # Kept open so that no other program gets the port; without listen(), connections are
+        # refused.
         bound = outliving.enter_context(socket.socket())
         bound.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{bound.getsockname()[1]}"
@@ -75,7 +76,7 @@ def test_also_if_the_others_are_away_and_none_has_ever_answered(wire_to, talker,
 
 
 def test_once_a_member_has_answered_a_bad_one_beside_it_is_an_outage(wire_to, talker, outage, key):
-    """Waiters survive an outage, and a misconfigured member does not end their wait."""
+    """A bad member beside one that has stopped answering is an outage, which waiters survive."""
     server, stop = outage
     transport = wire_to(f"{server},{talker(answer=lambda _: HTTP1).url.rpartition('/')[2]}")
     transport.ask(requests.put(key, b""))
@@ -115,13 +116,13 @@ def test_which_error_is_told_where_none_is_left(has_answered):
 def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_time(
     wire_to, talker, server, key
 ):
-    """It does not wait for another task's attempt, which has a later deadline."""
+    """A call does not wait for another task's connection attempt with a later deadline."""
     transport = wire_to(f"{talker().url},{server.address}")
     patient = transport.begin(requests.put(key, b"1"), within=20 * PATIENCE)
     [silent, _] = transport.transport._members
     eventually(lambda: silent._connecting._flight, what="it is connected to")
 
-    # A caller now gives the silent member a second, and the other one all the time that is left.
+    # From here on, a call gives the silent member one second, and the other member the rest.
     now = transport.flavour.clock.now
     transport.transport._share = lambda deadline, left: deadline if left == 1 else now() + 1.0
     assert transport.ask(requests.put(key, b"2")).header.member == server.id
@@ -133,7 +134,7 @@ def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_tim
 
 
 def test_the_member_that_answered_is_asked_first_by_the_next_session(flavour, talker, server, name):
-    """A silent member costs its share of the time once, and not for each session."""
+    """A silent member costs its share of the time once, and not again in each later session."""
     locks = flavour.locks(f"{talker().url},{server.address}", request_timeout=4.0)
     eventually(
         lambda: locks.lock(name).acquire(timeout=PATIENCE).release() is None,

@@ -25,7 +25,7 @@ def _transport(url: str) -> AsyncMembers:
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
-    """Return once the condition holds; the loop goes on meanwhile."""
+    """Wait in a thread until the condition holds, so that the loop goes on."""
     await asyncio.to_thread(eventually, is_so)
 
 
@@ -89,7 +89,7 @@ def test_who_is_cancelled_while_connecting_does_not_end_it_for_the_others():
 
 
 def test_who_is_still_connecting_when_it_is_closed_is_told():
-    """The server has accepted the connection, and sends nothing. Nothing stays open."""
+    """Closing ends a call that still waits for the handshake, and leaves no connection open."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.append(asyncio.current_task())

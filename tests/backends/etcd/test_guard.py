@@ -1,4 +1,4 @@
-"""A transaction of the application, in the same etcd, that is done only under a lease."""
+"""A transaction of the application in the same etcd takes effect only while a lease is held."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = 30.0
 
 @pytest.fixture
 def write(server, namespace):
-    """Write through a client that is not ours, if a guard's condition is true."""
+    """Return a function that writes through a foreign client if a guard's condition is true."""
     values = itertools.count()
 
     def write(guard: RevisionGuard) -> bool:
@@ -53,7 +53,7 @@ def test_it_is_done_while_the_lease_holds(lease, write):
 
 
 def test_it_is_refused_once_the_lease_was_released(flavour, server, lease, name, write):
-    """It stays refused while the next client holds, whose guard differs."""
+    """The old guard stays refused while the next client holds the lock with a guard of its own."""
     guard = lease.guard()
 
     lease.release()
@@ -89,7 +89,7 @@ def test_it_is_refused_once_the_lease_was_broken(flavour, server, lease, name, w
 
 
 def test_it_is_refused_while_the_name_stays_closed(flavour, server, name, write):
-    """Nobody holds the name after the release, although its min_hold still runs."""
+    """After the release nobody holds the name, although its min_hold still keeps it closed."""
     lease = flavour.locks(server.url, ttl=LONG).lock(name, min_hold=LONG).acquire()
     guard = lease.guard()
 

@@ -1,4 +1,4 @@
-"""What a keep-alive takes for a proof: two replies from one member, in one term."""
+"""A keep-alive is proof only with two replies from one member in one term."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session(flavour, server) -> Iterator[OpenSession]:
 
 @contextmanager
 def answered_by(session: OpenSession, members: Iterator[int]) -> Iterator[list[int]]:
-    """Make each reply come from the next of these members; yield a list of those that replied."""
+    """Make the replies seem to come from these members in turn; yield those used so far."""
     way, answered = session.transport._members, []
     read = way._read
 
@@ -41,7 +41,7 @@ def answered_by(session: OpenSession, members: Iterator[int]) -> Iterator[list[i
 
 
 def test_a_member_for_each_request_proves_nothing_and_is_not_asked_on_and_on(session, caplog):
-    """Behind a load balancer this happens: the error says what to change, the log says so once."""
+    """With a load balancer this happens: each error says what to change, and the log warns once."""
     with answered_by(session, count(1)) as answered:
         for _ in range(2):
             with pytest.raises(OutcomeUnknown, match=r"by different members.*name each member"):
@@ -53,7 +53,7 @@ def test_a_member_for_each_request_proves_nothing_and_is_not_asked_on_and_on(ses
 
 
 def test_a_heartbeat_that_another_member_broke_into_is_repeated(session):
-    """As when the member that was asked is lost between the two requests."""
+    """A keep-alive whose two requests were answered by different members is repeated."""
     with answered_by(session, iter([1, 2, 2, 2])) as answered:
         beat = session.ask("beat", confirm=True)
 

@@ -1,4 +1,4 @@
-"""An impostor in the place of etcd: what we accept from it is bounded, and the errors are clear."""
+"""An impostor in the place of etcd: what we accept is bounded, and the errors are clear."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_frame_that_is_larger_than_agreed(asked):
 
 
 def test_headers_without_an_end(asked):
-    """They are refused before they grow large."""
+    """Headers without an end are refused before they grow large."""
     part = bytes(frames.FRAME_MAX_BYTES)
     asked.feed(frame(frames.HEADERS, 0, 1, part))
     asked.feed(frame(frames.CONTINUATION, 0, 1, part) * 3)
@@ -66,8 +66,8 @@ def test_headers_that_never_come_nearer_to_their_end(asked):
 
 
 def test_headers_as_large_as_they_may_be_are_read_at_once(asked):
-    """Huffman codes are read bit by bit: even the worst input must not take long."""
-    text = b"\xff" * 16000  # the code of no character
+    """Huffman codes are decoded bit by bit, but even the worst input must not take long."""
+    text = b"\xff" * 16000  # bits that encode no character
     head = frames.literal(b"grpc-status", b"0") + b"\0\x01x" + b"\xff\xe1\x7c" + text
     begun = time.process_time()
 
@@ -78,7 +78,7 @@ def test_headers_as_large_as_they_may_be_are_read_at_once(asked):
 
 
 def test_a_message_that_is_larger_than_any(asked):
-    """Its first five bytes are enough: it is not buffered."""
+    """The first five bytes announce the size, so the message is refused without being buffered."""
     asked.feed(frame(frames.HEADERS, frames.END_HEADERS, 1, BEGINNING))
 
     with pytest.raises(NotHttp2, match="more than anybody"):
@@ -105,7 +105,7 @@ def test_words_that_are_not_for_people():
 
 
 def test_the_time_that_a_message_takes_grows_with_its_length():
-    """When the list was copied for each key, this many keys took minutes."""
+    """Decoding took minutes for this many keys when it copied the whole list for each key."""
     one = message_field(2, message_field(1, b"key"))
     begun = time.process_time()
 
@@ -141,7 +141,7 @@ def test_transactions_as_deep_as_ours_are_read():
 
 
 def test_an_answer_that_cannot_be_read(wire_to, talker, key):
-    """The error says so, since the request may have been done; the connection is not kept."""
+    """The error says that the reply cannot be read, and the connection is not kept."""
     said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)) + end(stream))
     transport = wire_to(talker(greeting=GREETING, answer=said).url)
 
@@ -152,7 +152,7 @@ def test_an_answer_that_cannot_be_read(wire_to, talker, key):
 
 
 def _saying(*answers: bytes):
-    """Answer a connection's calls with these in order, then keep repeating the last one."""
+    """Answer a connection's calls with these bodies in order, then keep repeating the last one."""
 
     def said(stream: int) -> bytes:
         body = answers[min(stream // 2, len(answers) - 1)]
@@ -185,7 +185,7 @@ ASKED = requests.transaction(
     ],
 )
 def test_a_transaction_whose_answers_are_not_to_what_was_asked(wire_to, talker, said):
-    """They can be read, but make no sense: they are refused before any code relies on them."""
+    """A reply that can be read but does not fit the request is refused before any code uses it."""
     transport = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
@@ -217,7 +217,7 @@ def test_a_login_whose_answer_cannot_be_read(wire_to, talker, key):
 
 
 def test_a_session_that_is_there_already_and_is_not(flavour, talker):
-    """The condition found its key, and the read in the same transaction did not."""
+    """The session's key exists for the condition, but not for the read in the same transaction."""
     granted = number_field(2, 7) + number_field(3, 60)
     locks = flavour.locks(talker(greeting=GREETING, answer=_saying(granted, FOUND)).url)
 
@@ -246,7 +246,7 @@ def test_garbage_instead_of_an_answer(wire_to, talker, key, garbage):
 
 
 def test_an_event_that_cannot_be_read_ends_the_stream(wire_to, talker, key):
-    """The watcher receives None, which means that the state is unknown, and reads again."""
+    """The watcher's callback receives None: the state is unknown, and has to be read again."""
     said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)))
     watches = SessionWatches(wire_to(talker(greeting=GREETING, answer=said).url))
     told: list[object] = []
@@ -258,7 +258,7 @@ def test_an_event_that_cannot_be_read_ends_the_stream(wire_to, talker, key):
 
 
 def test_whoever_asks_for_signs_of_life_and_reads_none_of_them(wire_to, talker, key, monkeypatch):
-    """The data queued for such a server is bounded, and so is the time of a call."""
+    """The data queued for a server that reads nothing is bounded, and so is the time of a call."""
     monkeypatch.setattr(connection_aio, "UNREAD_MAX_BYTES", 100_000)
     pings = frame(frames.PING, 0, 0, bytes(8)) * 1_000_000  # more than the kernel buffers
     is_over = threading.Event()

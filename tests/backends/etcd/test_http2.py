@@ -1,6 +1,6 @@
-"""Our half of HTTP/2, against the other half from a package that is known to be correct.
+"""Our half of HTTP/2 against the server half of h2, a package known to be correct.
 
-No sockets: the output of one side is fed to the other.
+The tests use no sockets: the output of one side is fed to the other side.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Question(UnaryCall):
 
 
 class Sides:
-    """Both ends of a connection: ours, and theirs as a server."""
+    """Both ends of a connection: our client, and h2 as the server."""
 
     def __init__(
         self, *, piece: int = 1 << 20, settings: dict[SettingCodes, int] | None = None
@@ -71,7 +71,7 @@ class Sides:
         self.exchange()
 
     def exchange(self) -> None:
-        """Deliver all pending output of both sides, in small pieces if need be."""
+        """Deliver all pending output of both sides, the server's output in pieces."""
         while True:
             said, answered = self.ours.outgoing(), b""
             if said:
@@ -87,7 +87,7 @@ class Sides:
                 return
 
     def take_all(self, stream: int) -> None:
-        """Let their side acknowledge what it has read, so that the window opens again."""
+        """Let the server acknowledge what it has read, so that the window opens again."""
         for event in self.events:
             if isinstance(event, DataReceived) and event.stream_id == stream:
                 self.theirs.acknowledge_received_data(event.flow_controlled_length, stream)
@@ -95,7 +95,7 @@ class Sides:
         self.exchange()
 
     def answer(self, stream: int, *messages: bytes, trailers: Any = WELL, pad: int = 0) -> None:
-        """Let their side answer."""
+        """Send a reply with these messages from the server, and deliver it."""
         self.theirs.send_headers(stream, BEGINNING)
         for one in messages:
             self.theirs.send_data(stream, prefixed(one), pad_length=pad or None)
@@ -103,7 +103,7 @@ class Sides:
         self.exchange()
 
     def ask(self, body: bytes = b"question") -> Question:
-        """Begin a call, and deliver it to their side."""
+        """Begin a call, and deliver it to the server."""
         call = Question(body)
         self.ours.begin(call)
         self.exchange()
@@ -153,7 +153,7 @@ def test_a_refusal_is_read_with_its_words():
 
 
 def test_a_refusal_without_a_beginning():
-    """Its first headers are also its last."""
+    """A refusal may consist of a single block of headers."""
     sides = Sides()
     call = sides.ask()
 
@@ -184,7 +184,7 @@ def test_an_answer_that_is_none():
 
 @pytest.mark.parametrize("size", [16_379, 16_380, 65_530, 65_531, 300_000])
 def test_a_large_question_waits_for_room(size):
-    """It is sent as far as their window allows, and never beyond: their side would complain."""
+    """A large request is sent only as far as the window allows; otherwise h2 would complain."""
     sides = Sides()
 
     call = sides.ask(b"q" * size)
@@ -198,7 +198,7 @@ def test_a_large_question_waits_for_room(size):
 
 
 def test_the_room_that_a_server_gives_may_shrink():
-    """Settings may arrive after more has been sent than they allow."""
+    """The server's settings may arrive after we have sent more than they allow."""
     sides = Sides()
     sides.ask(b"q" * 60_000)
     sides.theirs.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 100})
@@ -215,7 +215,7 @@ def test_the_room_that_a_server_gives_may_shrink():
 
 
 def test_a_large_answer_is_taken():
-    """It is larger than what may be sent before we acknowledge that we have read it."""
+    """A reply may exceed the window, because we acknowledge what we have read and open it again."""
     sides = Sides()
     call = sides.ask()
     answer = bytes(20 << 20)
@@ -270,7 +270,7 @@ def test_who_is_given_up_is_told_to_the_server_and_heard_no_more():
     [(ErrorCodes.REFUSED_STREAM, True), (ErrorCodes.INTERNAL_ERROR, False)],
 )
 def test_a_call_that_the_server_resets(reason, is_undone):
-    """Only one reset code means that nothing was done."""
+    """Only the reset code REFUSED_STREAM means that nothing was done."""
     sides = Sides()
     call = sides.ask()
 
@@ -281,7 +281,7 @@ def test_a_call_that_the_server_resets(reason, is_undone):
 
 
 def test_a_server_that_takes_its_leave():
-    """It completes the calls it has begun; calls that came too late were never begun."""
+    """A leaving server completes the calls that it has begun; later calls were never begun."""
     sides = Sides()
     begun, late = sides.ask(), sides.ask()
 
@@ -413,7 +413,7 @@ NAME = st.from_regex(r"[a-z][a-z-]{0,20}", fullmatch=True).map(str.encode)
 
 @given(st.dictionaries(NAME, st.binary(max_size=300)), st.booleans())
 def test_headers_of_others_are_read_as_they_were_written(headers, is_huffman):
-    """Another implementation writes them, with its header table switched off."""
+    """The hpack package encodes these headers, with its header table switched off."""
     encoder = their_hpack.Encoder()
     encoder.header_table_size = 0
 
@@ -440,7 +440,7 @@ def test_every_header_that_all_know_is_known():
 
 
 def test_every_byte_has_its_code():
-    """The codes of appendix B, as another implementation writes them."""
+    """The hpack package encodes every byte with its code from RFC 7541, and we decode it."""
     encoder = their_hpack.Encoder()
     encoder.header_table_size = 0
     everything = bytes(range(256))
@@ -449,7 +449,7 @@ def test_every_byte_has_its_code():
 
 
 def test_their_server_understands_that_we_are_going():
-    """Their implementation finds nothing in our output that breaks the rules."""
+    """The h2 package finds nothing in our output that breaks the rules."""
     sides = Sides()
     for number in range(50):
         sides.ask(b"q" * number * 100)

@@ -1,4 +1,4 @@
-"""An interrupt at a point that only etcd has; `tests/interrupts` covers every point of a scene."""
+"""An interrupt at a point that only etcd has; `tests/interrupts` covers other points."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from lockfast.backends.sessions.records import SessionClaim
 from lockfast_challenge.processes import eventually
 
 LONG = 300
-"""A ttl in seconds: whatever is gone earlier was not removed by a keep-alive's check for strays."""
+"""A ttl in seconds, so long that no keep-alive checks for strays during the test."""
 
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_between_the_answer_and_what_is_made_of_it(flavour, server, namespace, monkeypatch):
-    """The store has granted the claim, but its client has not recorded it yet: it is withdrawn."""
+    """An interrupt after the grant, but before the client has recorded it, withdraws the claim."""
     locks = flavour.locks(server.url, namespace=namespace, ttl=LONG)
     record_entry = SessionClaim.record_entry
 

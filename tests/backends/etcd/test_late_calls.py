@@ -1,4 +1,4 @@
-"""A call of the asyncio flavour that times out: its reported outcome stays true afterwards."""
+"""Calls of the asyncio flavour that time out: later events do not falsify the reported outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNKNOWN = BrokenCall("no answer in time", is_undone=False)
 
 
 class Member(asyncio.Transport):
-    """Records what is written to it."""
+    """A transport that records what the connection writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Member(asyncio.Transport):
         """Nothing has to be closed."""
 
     def frames(self) -> list[tuple[int, int]]:
-        """Return the kind and the stream of each frame that was written to it."""
+        """Return the kind and the stream of each recorded frame."""
         found, at = [], self.told.index(b"SM\r\n\r\n") + len(b"SM\r\n\r\n")
         while at < len(self.told):
             size, kind, _, stream = frames.head_of(self.told, at)
@@ -91,7 +91,7 @@ def told(story: Callable[[Scene], Awaitable[None]], *, greeting: bytes = GREETIN
 
 
 def test_one_that_waits_for_its_turn_is_not_begun_when_that_comes():
-    """Its caller learns that nothing was done."""
+    """A call that times out before its turn is never sent, and the outcome says so."""
 
     async def story(scene: Scene) -> None:
         _, first = await scene.ask()
@@ -140,7 +140,7 @@ def test_one_that_waits_for_room_is_not_sent_when_there_is_some():
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_connection_that_is_left_ends_with_the_last_that_is_late(number):
-    """The member has announced that it closes, and waits only for these calls."""
+    """After GOAWAY, a connection ends as soon as its last pending call times out."""
 
     async def story(scene: Scene) -> None:
         calls, tasks = zip(*[await scene.ask() for _ in range(number)], strict=True)

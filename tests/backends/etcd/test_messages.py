@@ -1,4 +1,4 @@
-"""Messages: what is packed is read back, nonsense is refused, and a real server agrees."""
+"""Packed messages can be read back, nonsense is refused, and a real server agrees."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_is_packed_is_read_again(given):
 
 
 def test_numbers_are_packed_as_the_protocol_has_them():
-    """From the protocol's own documentation: 150 is 96 01."""
+    """In the protocol's own documentation, 150 is packed as 96 01."""
     assert number_field(1, 150) == bytes.fromhex("089601")
     assert bytes_field(2, b"testing") == bytes.fromhex("120774657374696e67")
     assert number_field(1, -1) == b"\x08" + b"\xff" * 9 + b"\x01"
@@ -104,7 +104,7 @@ def test_a_key_is_kept_found_and_deleted(transport, key):
 
 
 def test_a_range_is_ordered_by_creation_and_limited(transport, key):
-    """Like the line of a name: the first to arrive comes first, whatever its key."""
+    """A name's line needs this order: the first to arrive comes first, whatever its key."""
     for name in (b"/c", b"/a", b"/b"):
         transport.ask(requests.put(key + name, b""))
     end = requests.prefix_end(key)
@@ -137,7 +137,7 @@ def test_an_older_revision_and_a_read_of_this_member_alone(transport, key):
     ],
 )
 def test_a_condition_on_a_key_that_is_not_there(transport, key, condition, is_true):
-    """All its numbers are zero."""
+    """In a condition, all numbers of a missing key count as zero."""
     asked = requests.transaction([requests.compare(key, *condition)])
 
     assert transport.ask(asked).succeeded is is_true
@@ -281,7 +281,7 @@ def test_a_number_that_is_watched_under_already(transport, key):
 
 
 def test_a_stream_ends_when_it_is_closed(transport, server, key):
-    """The server keeps no watch for a client that does not listen."""
+    """The server ends the watches of a closed stream."""
     eventually(lambda: not _watches(server), what="nobody of an earlier test is left")
     watcher = transport.watch()
     watcher.say(requests.watch(3, key, since=0, deletions=True))

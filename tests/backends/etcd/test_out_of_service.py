@@ -1,4 +1,4 @@
-"""Members that answer but cannot serve requests: another one is asked."""
+"""If a member answers but cannot serve requests, another member is asked."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_where_there_is_no_other_its_words_are_told(wire_to, idler, key):
 
 @pytest.fixture(scope="module")
 def learner() -> Iterator[EtcdServer]:
-    """A recently added member that follows; it serves no requests until it is promoted."""
+    """A member that was just added as a learner, and serves no requests until it is promoted."""
     with EtcdServer() as voter:
         one = EtcdServer("--initial-cluster-state", "existing", name="n1")
         one.choose_ports()
@@ -72,7 +72,7 @@ def test_a_learner_is_left(wire_to, learner, key):
 
 
 def test_a_lock_is_held_and_waited_for_beside_a_learner(flavour, learner, name):
-    """The watch is also served by a member that can."""
+    """The watch of a waiter also goes to a member that can serve it."""
     locks = flavour.locks(f"{learner.url},{learner.voter.address}", ttl=5)
     lease = locks.lock(name).acquire(timeout=20)
     other = flavour.locks(f"{learner.url},{learner.voter.address}", ttl=5)

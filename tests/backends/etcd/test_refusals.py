@@ -1,4 +1,4 @@
-"""Requests that are refused, and the error: it names the cluster, and what to do."""
+"""Refused requests raise errors that name the cluster and say what to do."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_url_says_who_where_and_what():
 
 @pytest.fixture
 def refused(wire_to):
-    """Return the error of a refused request, after checking its message."""
+    """Return a function that has a request refused, checks the message, and returns the error."""
 
     def asked(transport: OpenWire, key: bytes, within: float) -> None:
         answer = transport.ask(requests.put(key, b""), within=within)
@@ -215,7 +215,7 @@ def test_a_file_of_certificates_that_is_not_there(tmp_path):
 
 
 def test_a_server_that_is_full(refused):
-    """It accepts nothing new, and says so."""
+    """A full server accepts nothing new, and the error says so."""
     with EtcdServer("--quota-backend-bytes", "200000") as server:
         server.fill()
 

@@ -1,4 +1,4 @@
-"""Access rights: each refusal is a clear sentence, and a client that only looks need not write."""
+"""Access rights: each refusal is a clear sentence, and inspecting needs no right to write."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_who_may_only_read_sees_who_holds_and_who_waits(flavour, clerk, guest):
 def test_a_hold_whose_time_is_up_is_not_shown_and_needs_nobody_to_write(
     clerk, guest, server, namespace
 ):
-    """The next client that takes the name removes it; one that only looks may not."""
+    """The next client that takes the name removes the hold; a client that only looks cannot."""
     lease = clerk.lock("door").acquire(timeout=20)
     [hold] = [
         (key, record) for key, record in server.keys(f"{namespace}/n/").items() if b"/h/" in key
@@ -63,7 +63,7 @@ def test_a_hold_whose_time_is_up_is_not_shown_and_needs_nobody_to_write(
     lease.release()
     server.put(*(part.decode() for part in hold))  # as if its holder had failed
 
-    assert guest.inspect("door").is_in_use  # its time counts from this first sight of it
+    assert guest.inspect("door").is_in_use  # the hold's time counts from this first look at it
     eventually(lambda: not guest.inspect("door").is_in_use, what="its time is up")
 
     assert dict([hold]) == server.keys(f"{namespace}/n/")
@@ -95,7 +95,7 @@ def full_server() -> Iterator[EtcdServer]:
 
 
 def test_a_server_that_is_full_is_looked_at_and_diagnosed_by_who_comes_anew(flavour, full_server):
-    """There is no space for a new session, so an operator has to do without one."""
+    """A full server has no space for a new session, so looking must work without a session."""
     locks = flavour.locks(full_server.url, ttl=5)
 
     found = {one.subject: one for one in locks.diagnose()}
@@ -120,7 +120,7 @@ def test_a_lock_is_broken_on_a_server_that_is_full(flavour):
 
 @pytest.fixture
 def filled(flavour, outliving) -> Callable[..., tuple[EtcdServer, Any]]:
-    """Return a server that was filled while a lease was held, and that lease."""
+    """Return a function that fills a server while a lease is held, and returns server and lease."""
 
     def filled(**options: Any) -> tuple[EtcdServer, Any]:
         server = outliving.enter_context(EtcdServer("--quota-backend-bytes", "400000"))
@@ -151,7 +151,7 @@ def test_a_min_hold_ends_on_a_server_that_is_full(filled):
 
 
 def test_a_lease_with_a_lock_delay_is_broken_on_a_server_that_is_full(flavour, filled):
-    """The name stays closed by the hold, which is left unchanged; the holder is notified."""
+    """The unchanged hold keeps the name closed, and the holder is notified."""
     server, lease = filled(lock_delay=4.0)
     operator = flavour.locks(server.url, ttl=TTL, request_timeout=TTL)
 
@@ -168,7 +168,7 @@ def test_a_lease_with_a_lock_delay_is_broken_on_a_server_that_is_full(flavour, f
 
 
 def test_a_lease_outlives_many_tokens(flavour, server, namespace):
-    """Between two keep-alives the server forgets our token: we log in again, and are renewed."""
+    """If the server forgets our token between two keep-alives, we log in again and renew."""
     tls = server.tls.client_options()
     locks = flavour.locks(server.url_of("clerk"), namespace=namespace, ttl=9, **tls)
     lease = locks.lock("door").acquire(timeout=20)
@@ -186,7 +186,7 @@ def test_a_lease_outlives_many_tokens(flavour, server, namespace):
 
 
 def test_a_waiter_outlives_its_token(flavour, clerk, server, namespace):
-    """Its stream was opened with a token that has expired; it is woken all the same."""
+    """A waiter is woken even if the token that opened its stream has expired."""
     other = flavour.locks(
         server.url_of("clerk"), namespace=namespace, ttl=60, **server.tls.client_options()
     )

@@ -1,4 +1,4 @@
-"""Keys, records and the line that they form, decided without a server."""
+"""Keys, records and the line that they form, computed without a server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def claim(number: int, *, weight: int = 1, capacity: int = 1, **fields: Any) -> 
 
 
 def stored(one: Claim, *, revision: int, hold: int = 0, is_there: bool = True) -> list[KeyValue]:
-    """Return the keys of a claim that arrived at one revision, and holds since another."""
+    """Return the keys of a claim created at `revision`, and of its hold if `hold` is given."""
     names = KEYS.of(one.name)
     record = etcd_keys.of_claim(one, at=1.0)
     held = etcd_keys.of_hold(record, ttl=one.ttl, lock_delay=one.lock_delay)
@@ -105,7 +105,7 @@ def test_a_hold_without_its_claim_keeps_the_name_closed_for_a_ttl_from_its_first
 
 
 def test_a_hold_that_was_written_anew_begins_its_time_anew():
-    """An operator's break does this, for example: afterwards it counts as another hold."""
+    """A hold that was written again, for example by an operator's break, counts as a new hold."""
     orphans, keys = Orphans(), KEYS.of("door")
     [hold] = stored(claim(1), revision=5, hold=6, is_there=False)
     orphans.look(in_line([hold], keys), now=0.0)
@@ -118,7 +118,7 @@ def test_a_hold_that_was_written_anew_begins_its_time_anew():
 
 
 def test_a_hold_that_was_put_under_a_lease_goes_on_with_its_time():
-    """The first client that saw it did that: it is the same hold, and nobody has to wait longer."""
+    """The first client that sees a left hold puts it under a lease; the hold's time goes on."""
     orphans, keys = Orphans(), KEYS.of("door")
     [hold] = stored(claim(1), revision=5, hold=6, is_there=False)
     orphans.look(in_line([hold], keys), now=0.0)
@@ -131,7 +131,7 @@ def test_a_hold_that_was_put_under_a_lease_goes_on_with_its_time():
 
 
 def test_a_hold_that_will_go_by_itself_does_not_admit_its_claim():
-    """It would expire one day while the claim still holds, so it has to be put again."""
+    """A hold under a lease would expire before its claim ends, so the hold has to be put again."""
     keys = KEYS.of("door")
     one, hold = stored(claim(1), revision=5, hold=6)
 
@@ -158,7 +158,7 @@ def test_a_key_that_was_made_again_is_not_the_place_of_our_claim():
 
 @pytest.mark.parametrize("changed", ["cluster", "member", "term"])
 def test_an_answer_confirms_only_what_its_own_leader_knew(changed):
-    """From another member, or after an election, a read confirms no keep-alive before it."""
+    """A read confirms an earlier keep-alive only if both came from one member in one term."""
     kept = Header(cluster=1, member=2, revision=3, term=4)
 
     assert kept._replace(revision=9).confirms(kept)

@@ -13,12 +13,12 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.proxy import Proxy
 
 LONG = 300
-"""A ttl in seconds: what is gone before it is over was ended by its client."""
+"""A ttl in seconds, longer than any test: what is gone earlier was ended by its client."""
 
 
 @pytest.fixture
 def spare(monkeypatch):
-    """Let only this many threads start; with None there is no limit."""
+    """Return a function that limits how many threads can start; None removes the limit."""
     spawn = threads.spawn
 
     def spare(number: int | None) -> None:
@@ -54,7 +54,7 @@ def locks(flavour, proxy, namespace):
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 @pytest.mark.parametrize("spared", [0, 1], ids=["for the watch", "for the heartbeats"])
 def test_none_for_a_session_that_opens(locks, proxy, sessions, spare, spared):
-    """Its lease is revoked, and neither its thread nor its connection stays."""
+    """If a session gets no thread, its lease is revoked, and no thread or connection is left."""
     spare(spared)
     with pytest.raises(BackendUnavailable, match="thread"):
         locks.lock("door").try_acquire()
@@ -67,7 +67,7 @@ def test_none_for_a_session_that_opens(locks, proxy, sessions, spare, spared):
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_none_to_part_from_the_session_before(flavour, locks, sessions, spare):
-    """The caller closes it itself, and gets its lock all the same."""
+    """Without a thread for it, the caller closes the old session itself and still gets its lock."""
     locks.lock("door").acquire(timeout=20).release()
     [before] = sessions()
 

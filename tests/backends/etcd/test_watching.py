@@ -1,4 +1,4 @@
-"""The stream of watches: it goes where the requests go, and ends when its member is gone."""
+"""The watch stream goes to the member that gets the requests, and ends if that member is gone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cluster(outliving):
 
 @pytest.fixture(scope="module")
 def own_server():
-    """A server whose metrics only this file affects, and that admits only the user clerk."""
+    """A server that only this file uses, because of its metrics; it admits only the user clerk."""
     with EtcdServer() as server:
         yield server.let_in("clerk", "sesame", prefix="ours/")
 
@@ -78,7 +78,7 @@ def test_a_watch_stays_where_there_is_no_other_member(flavour, wire_to, server, 
 
 
 def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, key):
-    """Even if there is no other member: this one does not answer on any connection."""
+    """The watch ends even without another member, because the only one answers on no connection."""
     transport = wire_to(server.url)
     stream = begun(transport, key)
 
@@ -89,7 +89,7 @@ def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, ke
 
 
 def test_a_watch_leaves_a_member_that_has_lost_its_leader(wire_to, cluster, key):
-    """Such a member sees no changes, and would stay silent if it were not asked to report that."""
+    """A member without a leader sees no changes, and reports that only because we ask it to."""
     transport = wire_to(cluster.members[0].url)
     stream = begun(transport, key)
 
@@ -105,7 +105,7 @@ def test_a_watch_leaves_a_member_that_has_lost_its_leader(wire_to, cluster, key)
 def test_a_way_that_is_cut_is_noticed_by_who_only_listens(
     wire_to, server, key, monkeypatch, is_told
 ):
-    """Even without a reset: nothing is requested, so no reply would ever be late."""
+    """A listener sends no requests whose replies could be late, so only a ping notices the cut."""
     with Proxy(server.port, scheme="etcd") as proxy:
         transport = wire_to(proxy.url)
         stream = begun(transport, key)
@@ -120,7 +120,7 @@ def test_a_way_that_is_cut_is_noticed_by_who_only_listens(
 
 
 def test_a_member_that_is_there_is_not_taken_for_gone(wire_to, server, key, monkeypatch):
-    """It answers a ping."""
+    """A member that answers a ping counts as alive."""
     transport = wire_to(server.url)
     stream = begun(transport, key)
     monkeypatch.setattr(grpc, "PING_SECONDS", 0.0)
@@ -135,7 +135,7 @@ def test_a_member_that_is_there_is_not_taken_for_gone(wire_to, server, key, monk
 
 @pytest.mark.parametrize("last", [0, frames.LAST_STREAM])
 def test_a_member_that_is_about_to_go_is_left_by_the_watch_too(wire_to, talker, key, last):
-    """GOAWAY lets calls that have begun end by themselves, and a watch never does."""
+    """After GOAWAY, calls may finish, but a watch never finishes by itself, so we end it."""
     leave = frame(frames.GOAWAY, 0, 0, last.to_bytes(4, "big") + bytes(4))
     transport = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: leave)).url)
 
@@ -160,7 +160,7 @@ def test_a_refused_watch_leaves_no_stream(clerk, own_server):
 
 
 def test_a_watch_after_the_token_has_run_out(clerk, own_server):
-    """A stream authenticates when it is opened: a new one is opened, with a new token."""
+    """A stream authenticates only when it is opened, so a new stream is opened with a new token."""
     watches = SessionWatches(clerk)
     watches.watch(b"ours/a", lambda _: None)
     stale = clerk.transport._token
@@ -172,14 +172,14 @@ def test_a_watch_after_the_token_has_run_out(clerk, own_server):
         eventually(lambda: told, what="it is told of something")
         return told[0] is not None and clerk.transport._token != stale
 
-    own_server.ask("auth/user/changepw", name="clerk", password="sesame")  # ends its tokens
+    own_server.ask("auth/user/changepw", name="clerk", password="sesame")  # ends the user's tokens
     eventually(is_watched, what="a watch tells what happened")
     watches.close()
 
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_no_thread_to_read_it(clerk, own_server, monkeypatch):
-    """No stream is opened either: without a reader it would never report anything."""
+    """A stream without a thread to read it would report nothing, so no stream is opened."""
     watches = SessionWatches(clerk)
 
     def refuse(*_: object, **__: object) -> None:
@@ -202,7 +202,7 @@ def test_no_thread_to_read_it(clerk, own_server, monkeypatch):
 
 
 def test_nothing_is_asked_or_watched_after_closing(wire_to, server, key):
-    """Otherwise it would connect again, and nothing would ever close that connection."""
+    """If a closed transport connected again, nothing would ever close the new connection."""
     with Proxy(server.port, scheme="etcd") as proxy:
         transport = wire_to(proxy.url)
         transport.ask(requests.range_(key))

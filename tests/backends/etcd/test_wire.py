@@ -1,4 +1,4 @@
-"""The transport to a cluster: which members reply, and what is known of a request if none does."""
+"""The transport to a cluster: the choice of a member, and the outcome without a reply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lockfast_challenge.servers.proxy import Proxy
 from lockfast_challenge.servers.server import free_ports
 
 SOON = 1.0
-"""In seconds: less than a request may take, but more than an answered one takes."""
+"""A timeout in seconds that is shorter than the default, but longer than any answered request."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def own_server():
 
 
 def test_many_calls_at_once(wire_to, server, key):
-    """Each gets its own reply."""
+    """Each of many concurrent calls gets its own reply."""
     transport = wire_to(server.url)
     for number in range(40):
         transport.ask(requests.put(key + b"/%d" % number, b"%d" % number))
@@ -46,7 +46,7 @@ def test_many_calls_at_once(wire_to, server, key):
 
 
 def test_large_questions_and_large_answers(wire_to, server, key):
-    """Larger than what may be in flight before the other side has read it."""
+    """Requests and replies may be larger than the flow-control window."""
     transport = wire_to(server.url)
     large = b"x" * 1_400_000
 
@@ -58,7 +58,7 @@ def test_large_questions_and_large_answers(wire_to, server, key):
 
 
 def test_a_thousand_calls_on_one_connection(wire_to, server, key):
-    """More than may be sent before the server has to open the window."""
+    """A thousand calls exceed one window, so the server has to open the window again."""
     transport = wire_to(server.url)
 
     for _ in range(1000):
@@ -88,7 +88,7 @@ def test_tls_on_both_sides(wire_to, key):
 
 
 def test_a_server_that_stands_still(wire_to, own_server, key):
-    """At the deadline the outcome of the request is unknown; then the transport works again."""
+    """At the deadline the outcome is unknown; after the freeze, the transport works again."""
     transport = wire_to(own_server.url)
     transport.ask(requests.put(key, b"1"))
 
@@ -101,7 +101,7 @@ def test_a_server_that_stands_still(wire_to, own_server, key):
 
 
 def test_nobody_listens(wire_to, key):
-    """Nothing was sent, so nothing was done."""
+    """If nothing listens at the address, nothing was sent, so nothing was done."""
     [port] = free_ports(1)
     transport = wire_to(f"etcd://127.0.0.1:{port}")
 
@@ -122,7 +122,7 @@ def test_a_connection_that_breaks_before_the_answer(wire_to, proxy, server, key)
 
 
 def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
-    """The loss is noticed, and a new connection is made; if none can be, nothing was sent."""
+    """A lost connection is noticed and replaced; if that is impossible, nothing was sent."""
     transport = wire_to(proxy.url)
     transport.ask(requests.put(key, b"1"))
 
@@ -144,7 +144,7 @@ def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
 
 
 def test_a_way_that_is_cut_without_a_word(wire_to, proxy, key):
-    """The connection is given up: otherwise it would stay open while the kernel retransmits."""
+    """A cut connection is given up; otherwise it would stay open while the kernel retransmits."""
     transport = wire_to(proxy.url)
     transport.ask(requests.put(key, b"1"))
 
@@ -157,7 +157,7 @@ def test_a_way_that_is_cut_without_a_word(wire_to, proxy, key):
 
 
 def test_a_late_call_does_not_harm_the_others(flavour, wire_to, own_server, key):
-    """Only the call whose time is up fails, while the connection works."""
+    """Only the call whose time is up fails; the connection goes on serving the other calls."""
     transport = wire_to(own_server.url)
     transport.ask(requests.put(key, b"1"))
     own_server.pause()
@@ -188,7 +188,7 @@ def test_what_is_not_etcd(wire_to, talker, key):
 
 
 def test_a_port_that_says_nothing(wire_to, talker, key):
-    """No request is sent: the handshake comes first."""
+    """A silent port gets no request, because the handshake comes first."""
     transport = wire_to(talker().url)
 
     with pytest.raises(BackendUnavailable, match="in time"):
@@ -212,7 +212,7 @@ def test_the_first_member_that_answers_is_asked(wire_to, cluster, key):
 
 
 def test_a_member_that_dies(wire_to, cluster, key):
-    """Requests to it have an unknown outcome or were not carried out; the next one is served."""
+    """Requests to a dead member fail or have an unknown outcome; later requests go elsewhere."""
     transport = wire_to(cluster.url)
     first = transport.ask(requests.put(key, b"1")).header.member
 
@@ -242,7 +242,7 @@ def test_a_member_that_stands_still(wire_to, cluster, key):
 
 
 def test_a_member_that_stands_still_before_it_is_connected_to(wire_to, cluster, key):
-    """Its kernel accepts connections, but it never completes a handshake."""
+    """A frozen member's kernel accepts connections, but the handshake never completes."""
     cluster.members[0].pause()
     transport = wire_to(cluster.url)
 
@@ -262,7 +262,7 @@ def test_a_member_that_is_hung_up_on(flavour, wire_to, cluster, key):
 
 
 def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, cluster, key):
-    """The member announces that it closes: requests that it has not begun go to another."""
+    """A member announces that it stops, so requests that it has not begun go to another one."""
     transport = wire_to(cluster.url)
     transport.ask(requests.put(key, b"1"))
     stop = threading.Event()
@@ -315,7 +315,7 @@ def test_a_stream_ends_with_its_member(wire_to, cluster, key):
 
 @pytest.fixture(scope="module")
 def guarded():
-    """A server that admits only the user clerk, to keys that begin with `ours`."""
+    """A server that admits only the user clerk, and only to keys that begin with `ours/`."""
     with EtcdServer() as server:
         yield server.let_in("clerk", "sesame", prefix="ours/")
 
@@ -332,7 +332,7 @@ def test_a_user_is_known_by_name_and_password(clerk):
 
 
 def test_a_token_that_is_not_known_any_more_is_asked_for_again(flavour, clerk, guarded):
-    """A user's tokens end when its password is set, even to the same one."""
+    """Setting a user's password ends the user's tokens, even if the password stays the same."""
     clerk.ask(requests.put(b"ours/a", b"1"))
     token = clerk.transport._token
 

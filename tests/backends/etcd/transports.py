@@ -1,4 +1,4 @@
-"""A transport of either flavour through blocking calls, so that a test is written once."""
+"""Blocking calls to a transport of either flavour, so that each test is written only once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Watcher:
         self.heard.append(read_reply(Watched, message))
 
     def say(self, message: bytes) -> bool:
-        """Request a watch, or its end."""
+        """Send a message that begins or ends a watch."""
         return self._flavour.call(self.stream.say, message)
 
     def until(self, has_come: Callable[[list[Watched]], object]) -> list[Watched]:

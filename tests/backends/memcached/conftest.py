@@ -1,4 +1,4 @@
-"""A real memcached for each test, since most of them break it, and a proxy in front of it."""
+"""A real memcached for each test, since most tests break it, and a proxy in front of it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def proxy(server, outliving) -> Proxy:
 
 @pytest.fixture
 def backend(flavour, server, namespace) -> Iterator[Callable[..., BlockingBackend]]:
-    """Open backends, and close them before their flavour closes."""
+    """Return a function that opens backends, which are closed before their flavour."""
     opened: list[BlockingBackend] = []
 
     def open_one(url: str = server.url) -> BlockingBackend:
@@ -74,7 +74,7 @@ def backend(flavour, server, namespace) -> Iterator[Callable[..., BlockingBacken
 
 @pytest.fixture
 def refusal(flavour, caplog) -> Refusals:
-    """Return the error of an acquire, after checking everything that was printed."""
+    """Return a callable that provokes a refusal, checks all output, and returns the error."""
     return Refusals([flavour], caplog, within=5.0)
 
 

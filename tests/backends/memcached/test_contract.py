@@ -1,4 +1,4 @@
-"""The contract on a real memcached, in both flavours: what it declares, no more and no less."""
+"""The contract on a real memcached, in both flavours, for what the backend declares."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class _Namespace:
-    """A namespace for each test; they share the server."""
+    """Gives each test a namespace of its own, because the tests share the server."""
 
     late = 2.0
-    """Seconds by which a name may become free too late: the server counts whole seconds, is asked
-    for one more, and may end an item at any moment of its last one."""
+    """Seconds by which a name may become free too late. The server counts whole seconds, we ask for
+    one second more than the ttl, and an item may end at any moment of its last second."""
 
     def set_up(self) -> None:
         server = shared_server()

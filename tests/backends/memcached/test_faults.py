@@ -1,4 +1,4 @@
-"""What becomes of locks when the server or the connection to it fails."""
+"""What happens to locks when the server or a connection to it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from lockfast_challenge.processes import eventually as until
 from lockfast_challenge.servers.memcached import REPLY_TIMEOUT_SECONDS, MemcachedServer
 
 RENEWED_SOON = 12.0
-"""A ttl in seconds: renewed after a third of it, with time left for a machine that stalls."""
+"""A ttl in seconds. Renewal begins after a third of it, which leaves time for a machine that
+stalls."""
 
 BRIEF = 0.5
 """Request timeout where a reply is lost on purpose, in seconds."""
@@ -24,13 +25,13 @@ def writes_held(request):
 
 
 def writes_free(request):
-    """Return whether this request releases or withdraws a lock, and is no `add`."""
+    """Return whether this request releases or withdraws a lock other than by `add`."""
     return b"\r\n1 free " in request.data and b" ME " not in request.data
 
 
 @pytest.fixture
 def held(flavour, server, namespace):
-    """Return the labels of a name's holders, over a connection that does not break."""
+    """Return a function that lists the labels of a name's holders, over a connection that works."""
     watcher = flavour.locks(server.url, namespace=namespace)
     return lambda name: [one.owner.label for one in watcher.inspect(name).holders]
 
@@ -63,7 +64,7 @@ def test_a_restart_is_told_at_the_next_renewal(flavour, server, diary, eventuall
 
     eventually(lambda: diary.count("Lost") == 1, what="the holder was told")
 
-    assert lease.lost.reason == "taken"  # the server said so; it did not just expire
+    assert lease.lost.reason == "taken"  # the server reported the loss; it was no expiry
     with pytest.raises(LeaseLost):
         lease.check()
 
@@ -82,7 +83,7 @@ def test_a_server_that_stays_away_is_told_at_the_deadline(flavour, server, diary
 
 
 def test_flush_all_is_told_at_the_next_renewal(flavour, server, diary, eventually):
-    """And the next client gets the lock at once."""
+    """After a flush, the next client gets the lock at once, and the old holder is notified."""
     locks = flavour.locks(server.url, ttl=RENEWED_SOON, on_event=diary)
     lease = locks.lock("door").acquire()
 
@@ -98,7 +99,8 @@ def test_flush_all_is_told_at_the_next_renewal(flavour, server, diary, eventuall
 def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, outliving):
     """Memory runs out in the lock's own slab class, and nothing reads the lock meanwhile.
 
-    A read counts as a use, and other classes have memory of their own: only this order evicts it.
+    A read counts as a use, and other slab classes have memory of their own, so the server evicts
+    the lock only in this order of events.
     """
     server = outliving.enter_context(MemcachedServer("-m", "2"))
     holder, next_one = backend(server.url), backend(server.url)
@@ -115,9 +117,10 @@ def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, o
 
 
 def test_what_a_full_server_refuses_frees_the_name_and_its_holder_is_told(backend, outliving):
-    """A server that evicts nothing (-M) removes the item that it has no room to change.
+    """A server that evicts nothing (-M) removes an item if it has no room to change that item.
 
-    It does so for any client and any version: memcached does not check the version in this case.
+    The server does so whichever client asks, because memcached does not check the version in this
+    case.
     """
     server = outliving.enter_context(MemcachedServer("-m", "2", "-M"))
     holder, late = backend(server.url), backend(server.url)
@@ -134,7 +137,7 @@ def test_what_a_full_server_refuses_frees_the_name_and_its_holder_is_told(backen
 def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
     locks, proxy, server, held, someone
 ):
-    """The connection broke during the release; the new server counts from 1 again."""
+    """A restarted server counts versions from 1 again, so the repeat may match another's lock."""
     lease = locks.lock("door").acquire()
     lost = proxy.reset_on(writes_free)
     with pytest.raises(OutcomeUnknown):
@@ -148,7 +151,7 @@ def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
         lease.release()
         return True
 
-    # The first attempt may fail, if its connection has yet to notice that the server is gone.
+    # The first attempt may fail, if its connection has yet to notice that the old server is gone.
     until(is_answered, despite=(OutcomeUnknown,), what="the release is answered")
 
     assert held("door") == ["someone"]
@@ -160,7 +163,7 @@ def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
 
 
 def test_a_reply_lost_on_acquire_costs_a_moment(flavour, locks, proxy, held):
-    """The repeat reads its own claim, which counts as a grant."""
+    """The repeated acquire finds its own claim in the item, which counts as a grant."""
     lost = proxy.lose_reply_to(writes_held)
     flavour.give_up_after(BRIEF)
 
@@ -173,7 +176,7 @@ def test_a_reply_lost_on_acquire_costs_a_moment(flavour, locks, proxy, held):
 
 
 def test_when_no_acquire_is_answered_nothing_is_left_behind(flavour, locks, proxy, held):
-    """The server granted it; the caller learns that it was not acquired, and it is undone."""
+    """The server granted the lock, but the caller gets an error, so the claim is withdrawn."""
     proxy.lose_reply_to(writes_held, times=9)
     flavour.give_up_after(BRIEF)
 
@@ -186,7 +189,7 @@ def test_when_no_acquire_is_answered_nothing_is_left_behind(flavour, locks, prox
 def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
     flavour, proxy, diary, namespace, eventually
 ):
-    """The next renewal finds its own claim under another version, and goes on from there."""
+    """The next renewal finds its own claim under another version, and goes on from that version."""
     locks = flavour.locks(proxy.url, namespace=namespace, ttl=RENEWED_SOON, on_event=diary)
     lease = locks.lock("door").acquire()
     flavour.give_up_after(BRIEF)
@@ -201,7 +204,7 @@ def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
 
 
 def test_a_reply_lost_on_release_frees_the_name(flavour, locks, proxy, held, eventually):
-    """It was carried out, and the repeat succeeds."""
+    """A release whose reply was lost has been carried out, and repeating it succeeds."""
     lease = locks.lock("door").acquire()
     flavour.give_up_after(BRIEF)
     lost = proxy.lose_reply_to(writes_free)
@@ -221,7 +224,7 @@ def test_a_reply_lost_on_release_frees_the_name(flavour, locks, proxy, held, eve
 def test_a_frozen_server_ends_trust_in_time_and_leaves_nothing_behind(
     flavour, server, diary, eventually
 ):
-    """The holder is notified at its deadline; the other caller gets an error, and nothing later."""
+    """The holder is notified at its deadline; the other caller gets an error, and no lock later."""
     holder = flavour.locks(server.url, ttl=1.5, on_event=diary, request_timeout=0.4)
     asking = flavour.locks(server.url, request_timeout=20.0)
     lease = holder.lock("door").acquire()
@@ -243,7 +246,7 @@ def test_a_frozen_server_ends_trust_in_time_and_leaves_nothing_behind(
 
 
 def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
-    """Locks that are held go on over the existing connection."""
+    """Locks that are already held can still be released over their existing connection."""
     locks, other = flavour.locks(server.url), flavour.locks(server.url)
     lease = locks.lock("door").acquire()
     other.lock("gate").acquire().release()
@@ -261,7 +264,7 @@ def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
 
 
 def test_what_is_renewed_together_goes_in_one_round_trip(backend, server):
-    """However many there are; the server gets one write for each lease."""
+    """All renewals share one round trip, however many there are, with one write for each lease."""
     one = backend()
     grants = [one.call("try_acquire", claim_to(f"door-{number}")) for number in range(100)]
     server.say(b"flush_all\r\n")
@@ -278,7 +281,7 @@ def key_of(backend) -> bytes:
 
 
 def fill(server: MemcachedServer, key: bytes) -> None:
-    """Use up all memory that the server has for items of exactly this size."""
+    """Use up all memory that the server has for items as large as the item under this key."""
     value = server.say(b"mg %b v\r\n" % key)[0].split(b"\r\n")[1]
     with server.talk() as talk:
         for batch in range(20):

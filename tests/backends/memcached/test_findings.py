@@ -1,4 +1,4 @@
-"""The doctor's findings on a real server: each one where it is due, and not elsewhere."""
+"""The doctor's findings on a real server: each finding appears only where it is due."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_server_that_lost_nothing_is_well(finding):
 
 
 def test_it_says_what_no_setting_can_change(finding):
-    """A cache forgets, and it has no tokens."""
+    """No setting can change that a cache forgets items and has no fencing tokens."""
     told = finding("promise")
 
     assert told.level == "note"
@@ -44,7 +44,7 @@ def test_evictions_are_told_by_slab_class(outliving, finding):
 
 
 def test_memory_near_its_limit_is_told(outliving, finding):
-    """The items leave little of a page unused."""
+    """Items of this size leave little of a memory page unused."""
     server = outliving.enter_context(MemcachedServer("-m", "8"))
     with server.talk() as talk:
         for number in range(16000):
@@ -81,7 +81,7 @@ def test_a_server_that_evicts_nothing_is_told(outliving, finding):
 
 
 def test_a_server_that_was_started_just_now_is_told(flavour, server):
-    """The server forgot every lock, and earlier holders may still trust theirs for a ttl."""
+    """A restarted server has forgotten every lock, though holders may trust theirs for a ttl."""
     young = flavour.locks(server.url, ttl=3600.0)
     [told] = [one for one in young.diagnose() if one.subject == "uptime"]
     assert told.level == "warning"

@@ -1,7 +1,8 @@
-"""The orders of events in which other memcached locks delete another client's lock.
+"""Orders of events in which other memcached locks delete another client's lock.
 
-Each is played on ours. The only difference is in the commands at the critical point: those
-libraries look and then delete, or delete without looking; ours names the version.
+Each test replays one order of events on our backend. The only difference is in the commands at the
+critical point: those libraries look and then delete, or delete without looking, whereas our command
+names the version that it may change.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ def key(namespace):
 def test_an_expiry_between_looking_and_deleting_frees_nobody_elses_lock(
     backend, proxy, server, key
 ):
-    """Tooz and sherlock: `get` says that it is ours, it expires, another client takes it, `delete`.
+    """In Tooz and sherlock, the lock may expire and be taken over between `get` and `delete`.
 
-    Ours is held up at the same point: it has read its own claim, and its change is on the way.
+    Our release is delayed at the same point: it has read its own claim, and its change is on the
+    way.
     """
     first, second, third = backend(proxy.url), backend(), backend()
     mine = first.call("try_acquire", claim_to("door"))
@@ -32,7 +34,7 @@ def test_an_expiry_between_looking_and_deleting_frees_nobody_elses_lock(
     releasing = first.flavour.start(first.call, "release", mine, tombstone=False)
     assert held_up.wait(REPLY_TIMEOUT_SECONDS)
 
-    server.say(b"md %b\r\n" % key)  # as its expiry would
+    server.say(b"md %b\r\n" % key)  # as the item's expiry would
     successor = second.call("try_acquire", claim_to("door", label="second"))
     proxy.let_through()
 
@@ -44,10 +46,10 @@ def test_an_expiry_between_looking_and_deleting_frees_nobody_elses_lock(
 
 
 def test_a_holder_whose_time_was_over_frees_nobody_elses_lock(flavour, server, key):
-    """dogpile: the first lock has expired, another client has it, and the first deletes the key."""
+    """In dogpile, a holder whose lock has expired deletes the key that another client now owns."""
     first, second, third = (flavour.locks(server.url, namespace=ns(key)) for _ in range(3))
     late = first.lock("door", renew=False).acquire()
-    server.say(b"md %b\r\n" % key)  # as its expiry would
+    server.say(b"md %b\r\n" % key)  # as the item's expiry would
     successor = second.lock("door").acquire(timeout=0)
 
     with pytest.raises(LeaseLost):
@@ -73,7 +75,7 @@ def test_a_renewal_between_two_commands_of_another_takes_nothing_from_it(backend
 
 
 def test_a_cas_value_of_a_server_that_is_gone_is_worth_nothing(backend, server, key):
-    """The server counts from 1 again: our number now belongs to another client's lock."""
+    """A restarted server counts from 1 again: our number now belongs to another client's lock."""
     first, second = backend(), backend()
     mine = first.call("try_acquire", claim_to("door"))
     was = server.say(b"mg %b c\r\n" % key)

@@ -1,4 +1,4 @@
-"""A refusal after which a connection can no longer match replies to requests."""
+"""Some refusals leave a connection that can no longer match replies to requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def answered(data: bytes) -> list[object]:
     connection.connection_made(Transport())  # type: ignore[arg-type]
     moment = asyncio.get_running_loop().time() + 60
     both = [connection.send(meta.NOOP, deadline=moment) for _ in range(2)]
-    await asyncio.sleep(0)  # they are sent
+    await asyncio.sleep(0)  # the requests are sent here
     connection.data_received(data)
     return list(await asyncio.gather(*both, return_exceptions=True))
 
@@ -62,7 +62,7 @@ def test_a_server_without_room_is_an_outage(words):
 
 
 def test_a_server_without_room_may_say_so_before_it_is_asked():
-    """A refusal may come right after the accept: a request not sent by then is never sent."""
+    """A server may refuse right after it accepts; a request not sent by then is never sent."""
 
     async def play() -> None:
         connection, transport = MemcachedConnection(b"lockfast", Clock(), where="here"), Transport()
@@ -80,7 +80,7 @@ def test_a_server_without_room_may_say_so_before_it_is_asked():
 
 
 def test_another_refusal_that_comes_before_it_was_asked_for_is_no_answer():
-    """The server may still carry out what is sent after it."""
+    """The server may still carry out a request that arrives after such a refusal."""
 
     async def play() -> None:
         connection = MemcachedConnection(b"lockfast", Clock(), where="here")

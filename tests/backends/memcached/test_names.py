@@ -1,4 +1,4 @@
-"""Names that no key may contain: none reaches the protocol, and no two share a lock."""
+"""Names that are not valid keys: none reaches the protocol as it is, and no two share a lock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ODD = (
 
 
 def surveyed(locks) -> list[str]:
-    """Return the listed names; the server refuses to list while its own crawler runs."""
+    """Return the listed names; repeat while the server refuses because its crawler is running."""
     found: list[list[str]] = []
     eventually(
         lambda: not found.append([one.name for one in locks.survey()]),
@@ -38,7 +38,7 @@ def surveyed(locks) -> list[str]:
 
 @pytest.mark.parametrize("name", ODD, ids=ascii)
 def test_an_odd_name_is_a_lock_like_any_other(flavour, server, name):
-    """Taken, seen, listed unchanged, refused to others, and released."""
+    """An odd name can be taken, seen, listed unchanged, refused to others, and released."""
     keeper, other = flavour.locks(server.url), flavour.locks(server.url)
     kept = keeper.lock("kept").acquire()
     lease = keeper.lock(name).acquire()
@@ -55,7 +55,7 @@ def test_an_odd_name_is_a_lock_like_any_other(flavour, server, name):
 
 @pytest.mark.parametrize("name", ODD, ids=ascii)
 def test_a_key_is_one_that_memcached_takes(name):
-    """Printable ASCII without a space, and not too long."""
+    """Every key is printable ASCII without a space, and not too long."""
     key = key_of("n" * 64, name)
 
     assert len(key) <= KEY_MAX_BYTES
@@ -65,7 +65,7 @@ def test_a_key_is_one_that_memcached_takes(name):
 
 
 def test_no_two_names_share_a_key():
-    """Not even a name that looks like another one's key."""
+    """A name that looks like another name's key still has a key of its own."""
     plain = [key_of("a", name) for name in (*ODD, "door", "a=door")]
     hashed = key_of("a", "with space").decode().partition("#")[2]
     names = [*plain, key_of("a", f"#{hashed}"), key_of("a", hashed), key_of("b", "door")]
@@ -74,7 +74,7 @@ def test_no_two_names_share_a_key():
 
 
 def test_of_many_names_those_are_listed_that_are_held(flavour, server, namespace):
-    """More names than one request asks for; items of free names stay for a day."""
+    """There are more names than one request asks for, and items of free names stay for a day."""
     locks = flavour.locks(server.url, namespace=namespace)
     for number in range(600):
         locks.lock(f"{number:03}").acquire().release()
@@ -87,7 +87,7 @@ def test_of_many_names_those_are_listed_that_are_held(flavour, server, namespace
 
 
 def test_a_list_tells_what_is_held_and_nothing_that_was_released(flavour, server, namespace):
-    """Only those of one namespace and prefix; keys of other programs are left out."""
+    """The list has only held names of one namespace and prefix, and no keys of other programs."""
     locks = flavour.locks(server.url, namespace=namespace)
     server.say(b"ms foreign 1 T0\r\nx\r\n", f"ms {namespace}x=1 1 T0\r\nx\r\n".encode())
     flavour.locks(server.url, namespace=f"{namespace}2").lock("a1").acquire()

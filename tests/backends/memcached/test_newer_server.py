@@ -1,4 +1,4 @@
-"""The newest memcached, whose replies say more than those of the system's own version."""
+"""The newest memcached, whose replies contain more than those of the distribution's version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def newer(outliving) -> NewerMemcachedServer:
 
 
 def test_a_survey_of_the_newest_memcached_shows_what_is_held_now(flavour, newer):
-    """Each survey reads the whole reply: unread lines would be taken for part of the next one."""
+    """Each survey reads the whole reply: unread lines would be taken for part of the next reply."""
     locks = flavour.locks(newer.url, ttl=60.0, request_timeout=20.0)
     seen: list[list[str]] = []
 

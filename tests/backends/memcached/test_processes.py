@@ -10,7 +10,7 @@ from lockfast_challenge.servers.memcached import REPLY_TIMEOUT_SECONDS
 
 @pytest.fixture
 def holders(flavour, server):
-    """Return the processes that hold a name."""
+    """Return a function that lists the processes that hold a name."""
     watcher = flavour.locks(server.url)
     return lambda name: [one.owner.pid for one in watcher.inspect(name).holders]
 
@@ -38,7 +38,7 @@ def test_a_frozen_holder_is_told_and_takes_nothing_from_its_successor(
 def test_a_forked_child_holds_nothing_and_its_parent_goes_on(
     flavour, server, puppet, holders, eventually
 ):
-    """Children use their own connections, close and die; the parent loses no replies to them."""
+    """Children open connections of their own, so they take no replies from their parent."""
     parent = puppet(flavour.name, server.url, ttl=6.0)
     parent.ask("acquire", "door")
     has_it = holders("door")

@@ -24,7 +24,7 @@ THIRTY_DAYS = 30 * 86_400
 
 @pytest.mark.parametrize(("ttl", "asked"), [(0.05, 2), (1.0, 2), (1.01, 3), (30.0, 31)])
 def test_the_server_is_asked_for_a_second_more(ttl, asked):
-    """It counts whole seconds, and may end an item up to one second early."""
+    """The server counts whole seconds, and may end an item up to one second early."""
     assert seconds_for(ttl) == asked
 
 
@@ -44,7 +44,7 @@ def test_an_item_never_ends_before_its_ttl(backend):
 
 
 def look(backend, ends):
-    """Check that every item whose time is not over is still there; it may end while we look."""
+    """Check that every item is there until its time is over, which may happen while we look."""
     for name in list(ends):
         if not backend.call("inspect", name).holders:
             assert time.monotonic() >= ends[name]
@@ -54,7 +54,7 @@ def look(backend, ends):
 
 @pytest.mark.parametrize("option", ["ttl", "min_hold"])
 def test_more_than_thirty_days_are_refused(flavour, server, option):
-    """The server would take them for a date in 1970, and end the item at once."""
+    """The server takes a longer time for a date in 1970, and would end the item at once."""
     locks = flavour.locks(server.url)
 
     with pytest.raises(ConfigurationError, match=rf"{option}=2592000"):
@@ -86,7 +86,7 @@ def test_a_record_reads_as_it_was_written():
     [(b"hello", "not of Lockfast"), (b"", "not of Lockfast"), (b"2 later", "Upgrade")],
 )
 def test_an_item_of_another_is_refused_and_left_alone(flavour, server, namespace, value, words):
-    """The error names the key."""
+    """An item of another program is refused with an error that names its key, and is unchanged."""
     key = f"{namespace}=door".encode()
     server.say(b"ms %b %d T0\r\n%b\r\n" % (key, len(value), value))
 
@@ -115,7 +115,7 @@ def test_there_is_no_token_and_the_error_names_who_has_one(flavour, server):
 
 
 def test_unsafe_tokens_grow_while_the_item_is_there(flavour, server):
-    """They have to be requested by name, and come from this machine's clock."""
+    """Unsafe tokens have to be enabled explicitly, because they come from this machine's clock."""
     locks = flavour.locks(f"{server.url}?unsafe_clock_tokens=true")
     tokens = []
     for _ in range(3):
@@ -129,7 +129,7 @@ def test_unsafe_tokens_grow_while_the_item_is_there(flavour, server):
 
 
 def test_the_age_of_a_hold_is_told_without_any_clock_of_the_server(backend):
-    """It comes from the holder's own count, and from how long the server still keeps the item."""
+    """The age comes from the holder's own count and from how long the server will keep the item."""
     holder, other = backend(), backend()
     grant = holder.call("try_acquire", claim_to("door"))
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What cannot be used is refused with a sentence that says what to do."""
+"""Servers and URLs that cannot be used are refused with a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_login_opens_the_server(flavour, guarded_server):
 
 
 def test_a_password_is_not_told_to_a_server_that_asks_for_none(flavour, server):
-    """The server would keep it as an item that everybody can read."""
+    """Such a server would store the password as an item that everybody can read."""
     locks = flavour.locks(server.bare_url, user="app", password=PASSWORD)
 
     locks.lock("door").acquire().release()
@@ -122,11 +122,11 @@ def test_silence_is_told_in_time(refusal, talker):
 
 
 SIZES = (100, 140, 170, 190, 240)
-"""One size in every slab class that our items may be in: each class has its own pages."""
+"""One size for each slab class that our items may be in, because each class has its own pages."""
 
 
 def test_a_full_server_that_evicts_nothing_says_so(flavour, outliving):
-    """A name that is new to the server cannot be acquired."""
+    """A full server cannot store a new name, and the error says why."""
     server = outliving.enter_context(MemcachedServer("-m", "2", "-M"))
     locks = flavour.locks(server.url)
     with server.talk() as talk:

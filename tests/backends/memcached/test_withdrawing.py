@@ -1,4 +1,4 @@
-"""A claim that was withdrawn while its request was on its way never comes back."""
+"""A withdrawn claim never comes back, even if its request was still on its way."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ROUNDS, AT_ONCE = 5, 40
 
 @pytest.mark.parametrize("was_there", [True, False], ids=["item was there", "item was absent"])
 def test_of_two_hundred_withdrawn_claims_none_comes_back(backend, flavour, server, was_there):
-    """All ask a frozen server, give up and withdraw on other connections; then it resumes.
+    """Clients ask a frozen server, give up and withdraw on other connections; then it resumes.
 
-    It reads the connections in an order of its own: some requests arrive before the withdrawal, and
-    some after it.
+    The server reads its connections in an order of its own, so some requests arrive before their
+    withdrawal, and some after it.
     """
     looking = backend()
     askers = [backend() for _ in range(AT_ONCE)]
@@ -31,7 +31,7 @@ def test_of_two_hundred_withdrawn_claims_none_comes_back(backend, flavour, serve
     for number in range(ROUNDS):
         claims = [claim_to(f"{number}-{one}") for one in range(AT_ONCE)]
         for asker, claim in zip(askers, claims, strict=True):
-            asker.call("inspect", claim.name)  # it is connected: only a request is lost
+            asker.call("inspect", claim.name)  # connect first, so that only the request is lost
             if was_there:
                 grant = asker.call("try_acquire", claim_to(claim.name))
                 assert asker.call("release", grant, tombstone=False)
@@ -46,8 +46,8 @@ def test_of_two_hundred_withdrawn_claims_none_comes_back(backend, flavour, serve
         for one in withdrawn:
             one.result(REPLY_TIMEOUT_SECONDS)
 
-        # Once the server has closed its end of a connection that was given up, it has read all of
-        # it.
+        # Once the server has closed its end of an abandoned connection, it has read everything that
+        # was sent on it.
         eventually(
             lambda: int(server.stat("curr_connections")) <= AT_ONCE + 4,
             what="the connections that were given up are gone",
@@ -57,7 +57,7 @@ def test_of_two_hundred_withdrawn_claims_none_comes_back(backend, flavour, serve
 
 
 def test_a_request_that_comes_late_meets_another_version(backend, server, namespace):
-    """The one order that a plain `add` does not survive, made by hand: the request comes last."""
+    """The request arrives after its withdrawal, an order that a plain `add` does not survive."""
     mine, claim = backend(), claim_to("door")
     key = f"{namespace}=door".encode()
     assert mine.call("release", mine.call("try_acquire", claim_to("door")), tombstone=False)
@@ -73,18 +73,18 @@ def test_a_request_that_comes_late_meets_another_version(backend, server, namesp
 
 @pytest.mark.parametrize("was_there", [True, False], ids=["item was there", "item was absent"])
 def test_a_claim_that_is_withdrawn_while_it_asks_gets_nothing(backend, flavour, proxy, was_there):
-    """Otherwise it would resume after the withdrawal, find the name free and take it."""
+    """Otherwise the claim would resume after its withdrawal, find the name free and take it."""
     mine, looking, claim = backend(proxy.url), backend(), claim_to("door")
     if was_there:
         assert mine.call("release", mine.call("try_acquire", claim_to("door")), tombstone=False)
-        # leaves a version that `mine` does not know
+        # this leaves a version that `mine` has not seen
         looking.call("withdraw", claim_to("door"), tombstone=True)
     held_up = proxy.hold_requests(b"mg ")
     asking = flavour.start(mine.call, "try_acquire", claim)
     assert held_up.wait(REPLY_TIMEOUT_SECONDS)
 
     withdrawing = flavour.start(mine.call, "withdraw", claim, tombstone=True)
-    # A thread has a connection of its own; a task's request queues behind the other.
+    # A thread has a connection of its own; a task's request queues behind the other request.
     if flavour.name == "sync":
         withdrawing.result(REPLY_TIMEOUT_SECONDS)
     proxy.let_through()

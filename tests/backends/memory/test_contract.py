@@ -11,7 +11,7 @@ from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class TestAsync(AsyncBackendContract):
-    """In virtual time: the store's clock is the client's."""
+    """Runs in virtual time, because the store uses the client's clock."""
 
     capabilities = AsyncMemoryBackend.capabilities
     virtual_time = True

@@ -63,7 +63,7 @@ def server() -> MariadbServer:
 
 @pytest.fixture
 def wire_to(flavour: Flavour) -> Iterator[Callable[..., BlockingWire]]:
-    """Return a function that opens transports; they are closed before their flavour."""
+    """Return a function that opens transports, which are closed before their flavour."""
     opened: list[BlockingWire] = []
 
     def open_one(url: str, **options: Any) -> BlockingWire:
@@ -82,7 +82,7 @@ def transport(wire_to, server) -> BlockingWire:
 
 @pytest.fixture
 def refusal(flavour, caplog) -> Refusals:
-    """Return the error of an acquire, after checking everything that was printed."""
+    """Return a callable that provokes a refusal, checks all output, and returns the error."""
     return Refusals([flavour], caplog, within=10.0)
 
 

@@ -18,12 +18,12 @@ from servers import mariadb, mysql
 from lockfast_challenge.servers.mysql import MariadbServer, MysqlCompatibleServer, MysqlServer
 
 KINDS = [pytest.param(one, id=one.kind) for one in (MariadbServer, MysqlServer)]
-"""Classes, for a test that needs a server of its own."""
+"""The classes of both servers, for a test that needs a server of its own."""
 
 
 @pytest.fixture(params=[mariadb, mysql], ids=["mariadb", "mysql"])
 def server(request) -> MysqlCompatibleServer:
-    """The server that all tests of this run share."""
+    """The MariaDB or MySQL server that all tests of this run share."""
     one = request.param.shared_server()
     one.run("CREATE DATABASE IF NOT EXISTS test")
     return one

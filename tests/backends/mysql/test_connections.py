@@ -1,4 +1,4 @@
-"""A few connections, each request with a deadline; replies are never mixed up."""
+"""A few connections serve all requests, each with a deadline, and never mix up replies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 20.0
 
 
 def running(server: MariadbServer, text: str) -> list[int]:
-    """Return the sessions that are running such a statement."""
+    """Return the sessions that are running a statement with this text."""
     rows = server.run(
         "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"
         " AND INFO LIKE %s",
@@ -85,7 +85,7 @@ def test_after_an_error_the_connection_is_as_good_as_before(transport) -> None:
 
 
 def test_a_request_that_is_not_answered_in_time_ends_its_connection(transport) -> None:
-    """Its reply, which comes later, must not be taken for that of the next request."""
+    """A late reply must not be taken for the reply to the next request."""
     before = transport.ask(ME)
     with pytest.raises(OutcomeUnknown, match="did not answer"):
         transport.ask("SELECT SLEEP(30)", within=0.2)
@@ -115,7 +115,7 @@ def test_who_gets_no_connection_in_time_has_asked_nothing(wire_to, server) -> No
 
 
 def test_a_session_that_the_server_ended_is_replaced(transport, server) -> None:
-    """Noticed before anything is sent on it, so nothing is in doubt."""
+    """The loss is noticed before anything is sent, so no outcome is in doubt."""
     [(number,)] = transport.ask(ME)
     [connection] = transport.inner._pool._idle
     server.run("KILL %s", number)
@@ -203,7 +203,7 @@ def test_a_refusal_of_the_steps_costs_no_connection(transport, numbers) -> None:
 
 
 def test_an_interrupt_in_the_middle_ends_the_connection(transport, server, numbers) -> None:
-    """Otherwise the next transaction on it would commit what was half done."""
+    """Otherwise the next transaction on the connection would commit the half-done one."""
     before = transport.ask(ME)
 
     def steps():
@@ -219,7 +219,7 @@ def test_an_interrupt_in_the_middle_ends_the_connection(transport, server, numbe
 
 
 class Interrupt(BaseException):
-    """Like Ctrl-C, but for the test alone."""
+    """A stand-in for KeyboardInterrupt that only this test raises."""
 
 
 def test_the_victim_of_a_deadlock_begins_anew(transport, server, numbers) -> None:
@@ -235,7 +235,7 @@ def test_the_victim_of_a_deadlock_begins_anew(transport, server, numbers) -> Non
 def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(
     transport, server, numbers
 ) -> None:
-    """Longer than the server waits at a time; after the deadline, nothing was done."""
+    """The client waits beyond the server's lock timeout; after the deadline, nothing was done."""
     with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {numbers} FOR UPDATE")
         waiting = transport.flavour.start(transport.transact, adding(numbers, 1))
@@ -284,7 +284,7 @@ def test_a_closed_wire_leaves_nothing_behind(transport, server) -> None:
 
 
 def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypatch) -> None:
-    """The loop would report an error that was never retrieved as if it were a defect."""
+    """Otherwise the loop would report the error that nobody retrieves as if it were a defect."""
 
     class Refused:
         def __init__(self, **_: object) -> None:
@@ -330,7 +330,7 @@ def test_a_machine_that_stands_still_while_one_connects_costs_no_more_than_the_d
         async def reached_at_the_deadline(*arguments: Any, **options: Any) -> Any:
             made, is_told = await reach(*arguments, **options), loop.create_future()
             loop.call_later(0, is_told.set_result, None)
-            time.sleep(max(0.0, deadline - clock.now()) + 0.1)  # noqa: ASYNC251 - so it stands still
+            time.sleep(max(0.0, deadline - clock.now()) + 0.1)  # noqa: ASYNC251 - stalls the loop
             await is_told
             return made
 

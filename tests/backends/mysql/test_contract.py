@@ -14,7 +14,7 @@ from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class Namespace:
-    """A namespace for each test; they share the tables, as applications may."""
+    """Gives each test a namespace of its own; the tests share tables, as applications may."""
 
     shared_server = staticmethod(mariadb.shared_server)
 

@@ -1,7 +1,7 @@
 """The laws of holding and failing on a real MariaDB, over a borrowed SQLAlchemy engine.
 
-The other laws exercise nothing about connections that these do not; over a pool, all of them run on
-PostgreSQL.
+The other laws exercise nothing about connections that these laws do not exercise. Over a pool, all
+laws run on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lockfast.testing._sync.contract.failures import LawsOfFailure
 
 
 class _Namespace:
-    """A namespace for each test; they share the tables, as applications may."""
+    """Gives each test a namespace of its own; the tests share tables, as applications may."""
 
     slack = 3.0
 

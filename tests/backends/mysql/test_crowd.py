@@ -9,4 +9,4 @@ server = each_server.server
 
 
 class TestCrowd(CrowdLaws):
-    """On MariaDB and MySQL."""
+    """The tests for every SQL store, on MariaDB and MySQL."""

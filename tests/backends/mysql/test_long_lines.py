@@ -1,4 +1,4 @@
-"""Ten thousand may wait: only the entries that can decide the outcome are read."""
+"""However many claims wait, only the entries that can decide the outcome are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHERE `key` = %s AND arrived = (SELECT MAX(arrived) FROM lockfast_place WHERE `k
 
 
 class CountedRows:
-    """A `Counted` store; it counts rows, whether or not they are read through an index."""
+    """A `Counted` store that counts rows, whether or not they are read through an index."""
 
     def __init__(self, server: MysqlCompatibleServer) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class CountedRows:
 
 @pytest.fixture(params=each_server.KINDS)
 def store(request) -> Iterator[CountedRows]:
-    """On a server of its own, which counts for all its clients together."""
+    """A store on a server of its own, because the server counts for all its clients together."""
     with request.param() as server:
         server.run("CREATE DATABASE test")
         one = CountedRows(server)

@@ -1,4 +1,4 @@
-"""The tables are created where they are missing, if the user may, and dropped only if ours."""
+"""Missing tables are created if the user may create them, and only our own tables are dropped."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_who_may_not_make_them_is_told(wire_to, server, user, unmade) -> None:
 
 @pytest.fixture
 def init(server, unmade) -> Callable[..., Result]:
-    """Return a function that runs the command on a real server."""
+    """Return a function that runs `lockfast init` on a real server."""
 
     def run(*arguments: str) -> Result:
         url = f"{server.url()}?table={unmade.table}"

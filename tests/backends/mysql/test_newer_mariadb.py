@@ -1,7 +1,7 @@
 """Renewals, losses, names and `all()` on the MariaDB of Debian sid.
 
-Releases may differ in what a statement means, but that is the same for both flavours, so one of
-them is enough.
+Releases may differ in what a statement means. Such a difference affects both flavours alike, so
+testing one flavour is enough.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ HOSTILE = {
     "max_error_count": "0",
 }
 OF_THE_SERVER = 1238
-"""The error code for a session variable that only the server has."""
+"""The error code for a variable that exists for the server, but not for a session."""
 
 IMPLIED = {"sql_big_selects": "max_join_size"}
 
@@ -79,7 +79,7 @@ def variables_of(server: MysqlCompatibleServer) -> set[str]:
 
 
 def is_value(said: str, found: object) -> bool:
-    """Whether a variable has the value that a statement gave it."""
+    """Return whether a variable has the value that a statement gave it."""
     try:
         return float(said) == float(str(found))
     except ValueError:
@@ -96,7 +96,7 @@ def hostile_and_known(request) -> Iterator[tuple[MysqlCompatibleServer, set[str]
         one.run("CREATE USER app")
         one.run("GRANT ALL ON test.* TO app")
         with closing(one.connect()) as connection, connection.cursor() as cursor:
-            # Both drivers announce their charset; after that, this runs in their sessions.
+            # The server runs this in each new session, after the driver has announced its charset.
             cursor.execute("SET GLOBAL init_connect = 'SET NAMES latin1'")
             for name in HOSTILE.keys() & known:
                 cursor.execute(f"SET GLOBAL {name} = {HOSTILE[name]}")
@@ -111,17 +111,17 @@ def hostile(hostile_and_known) -> MysqlCompatibleServer:
 
 @pytest.fixture
 def known(hostile_and_known) -> set[str]:
-    """The variables that a session of it has."""
+    """All session variables of the hostile server."""
     return hostile_and_known[1]
 
 
 def test_every_variable_of_a_session_stands_in_the_table_once(known):
-    """A variable that a newer server brings has to be examined and entered."""
+    """A variable that a newer server adds has to be examined and entered in the table."""
     assert unclear(known, PINNED, LEFT) == {}
 
 
 def test_every_variable_that_is_pinned_is_hostile_here(hostile, known):
-    """Otherwise the tests below would prove nothing about it."""
+    """Otherwise the tests below would prove nothing about the pinned variable."""
     pinned = {one.name: one.value for one in PINNED}
     assert not pinned.keys() - HOSTILE.keys() - IMPLIED.keys()
 
@@ -163,7 +163,7 @@ class TestHostileDefaults(HostileDefaultsLaws):
 
 
 def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name):
-    """completion_type has a third value, which ends the connection after each commit."""
+    """With `RELEASE`, a server would end the connection after each commit; we pin the value."""
     hostile.run("SET GLOBAL completion_type = 'RELEASE'")
     try:
         one, other = (flavour.locks(hostile.url(user="app"), **PATIENT) for _ in range(2))
@@ -178,7 +178,7 @@ def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name)
 
 
 def test_a_server_whose_transactions_write_nothing_is_not_written_to(flavour, hostile, known, name):
-    """An operator closes it this way, perhaps because another server takes over."""
+    """An operator closes a server to writes this way, perhaps because another server takes over."""
     setting = "transaction_read_only" if "transaction_read_only" in known else "tx_read_only"
     hostile.run(f"SET GLOBAL {setting} = 1")
     try:

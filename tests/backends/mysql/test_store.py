@@ -20,7 +20,7 @@ from lockfast_challenge.processes import eventually
 server = each_server.server
 
 PATIENT = {"request_timeout": 20.0}
-"""Generous for a busy machine: no request here is meant to fail."""
+"""A generous timeout for a busy machine, because no request here is meant to fail."""
 
 
 @pytest.mark.parametrize("collation", ["swedish_ci", "general_ci", "unicode_ci", "bin"])
@@ -48,7 +48,7 @@ def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
 def test_the_time_is_read_after_the_lock_was_waited_for(
     flavour, transport, server, namespace
 ) -> None:
-    """If it were read earlier, a lease that ended while we waited would look alive."""
+    """If the time were read earlier, a lease that ended during the wait would look alive."""
     locks = flavour.locks(server.url(), namespace=namespace, **PATIENT)
     locks.lock("door").acquire(timeout=20)
     key, dialect = storage_key(namespace, "door"), MysqlDialect(MysqlTables())
@@ -69,7 +69,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(
 
 
 def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) -> None:
-    """It can even be deleted by hand, and tokens still do not go back."""
+    """Even if the row is deleted by hand, the next token is larger than all earlier ones."""
     database = f"sweep_{flavour.name}"
     server.run(f"CREATE DATABASE {database}")
     locks = flavour.locks(server.url(database), **PATIENT)
@@ -87,7 +87,7 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
 
 @pytest.fixture
 def asked(server) -> Iterator[Callable[[], int]]:
-    """Count the statements that a user named `waiter` has sent so far."""
+    """Return a function that counts the statements that the user `waiter` has sent so far."""
     server.run("CREATE USER IF NOT EXISTS waiter@'127.0.0.1'")
     server.run("GRANT ALL ON test.* TO waiter@'127.0.0.1'")
     server.run("TRUNCATE mysql.general_log")
@@ -103,7 +103,7 @@ def asked(server) -> Iterator[Callable[[], int]]:
 def test_beyond_the_head_a_client_asks_about_once_a_second(
     flavour, server, namespace, asked
 ) -> None:
-    """However many of its claims wait."""
+    """The number of a client's waiting claims does not change how often the client asks."""
     holder, heads = (flavour.locks(server.url(), namespace=namespace, **PATIENT) for _ in range(2))
     others = flavour.locks(server.url(user="waiter"), namespace=namespace, **PATIENT)
     leases = [holder.lock(f"door{i}").acquire(timeout=20) for i in range(3)]
@@ -115,7 +115,7 @@ def test_beyond_the_head_a_client_asks_about_once_a_second(
 
     threading.Event().wait(5.0)
 
-    # On a slow machine there are fewer.
+    # A client on a slow machine asks less often.
     assert 1 <= asked() - before <= (flavour.clock.now() - began) + 2
     for lease in leases:
         lease.release()

@@ -1,4 +1,4 @@
-"""Idle names are removed after a day; a name in use never is, whatever happens at the same time."""
+"""Idle names are removed after a day; a name in use is never removed, even in a race."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TestSweeping(SweepingLaws):
 
 
 def test_a_client_sweeps_beside_its_own_calls(flavour, server, names, monkeypatch) -> None:
-    """Releases do not pay for a sweep; the client does it when it has time."""
+    """A release does not pay for a sweep; the client sweeps when it has time."""
     for module in (async_wire, sync_wire):
         monkeypatch.setattr(module, "CONNECTION_IDLE_SECONDS", 0.5)
     for module in (async_maintenance, sync_maintenance):
@@ -67,7 +67,7 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
 
 
 def test_a_name_that_was_taken_after_the_broom_looked_stays(names, transport) -> None:
-    """The reaper does not rely on what it read when it began."""
+    """The reaper does not rely on what it read before it locked the name."""
     names.old_one()
     reaper = MysqlReaper(names.tables)
     gone, between = reaper.reaped(transport.run(reaper.request()))
@@ -79,14 +79,14 @@ def test_a_name_that_was_taken_after_the_broom_looked_stays(names, transport) ->
 
 
 def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, transport) -> None:
-    """The statement after the one that locks the name sees it."""
+    """The reaper locks the name first, so its next statement sees the new entry."""
     names.old_one()
     names.stands("door", "buried", standing=4)
 
     def steps():
         inner = MysqlReaper(names.tables).lines(ALL)
         locked = yield next(inner)
-        # As if a client had come in before us; none can come now, since the name is locked.
+        # Pretend that a client joined before us; no client can join now, since the name is locked.
         until = time.time() + 60
         yield [Query(f"UPDATE {names.tables.place} SET standing = 1, until = {until}")]
         return (yield from resume(inner, locked))
@@ -96,7 +96,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, transport) -> N
 
 
 def resume(steps, answers):
-    """Go on with steps that were started."""
+    """Send these answers to steps that were started, and go on with the steps."""
     try:
         asked = steps.send(answers)
         while True:

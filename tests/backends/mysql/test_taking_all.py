@@ -16,7 +16,7 @@ NAMES = ("c", "a", "b", "d")
 server = each_server.server
 
 PATIENT = {"ttl": 60.0, "request_timeout": 20.0}
-"""For a busy machine: neither the end of a lease nor a request timeout is under test."""
+"""Long times for a busy machine, because neither expiry nor the request timeout is under test."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_many_who_want_the_same_in_any_order_all_get_it(flavour, server, namespa
 def test_a_commit_whose_answer_is_lost_leaves_nothing_behind(
     flavour, server, namespace, outliving, lost
 ) -> None:
-    """It was done, but nobody learned of it: the retry gets them all, or they are given back."""
+    """The commit was done, but its reply was lost: a retry gets all names, or gives them back."""
     proxy = outliving.enter_context(Proxy(server.port))
     url = f"mariadb://root@127.0.0.1:{proxy.port}/test"
     locks = flavour.locks(url, namespace=namespace, **PATIENT)
@@ -92,7 +92,7 @@ def test_a_commit_whose_answer_is_lost_leaves_nothing_behind(
 
     asked = flavour.start(locks.all(*NAMES).acquire, timeout=60)
     eventually(lambda: met.is_set() or asked.done(), what="the answer is lost")
-    flavour.give_up_after(20)  # only the lost reply is not to be waited for
+    flavour.give_up_after(20)  # only the wait for the lost reply should be short
     leases = asked.result(60)
 
     assert met.is_set()

@@ -1,4 +1,4 @@
-"""Requests that wait for each other go in one commit; each gets its own reply, or an error."""
+"""Requests that wait at the same time share one commit; each gets its own reply or error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.proxy import Proxy
 
 BATCH = "lockfast_deeds"
-"""Text in every statement of a batch, and in no other."""
+"""Text that occurs in every statement of a batch, and in no other statement."""
 
 server = each_server.server
 
@@ -61,7 +61,7 @@ def locked_out(server, tables) -> Iterator[None]:
 
 
 def standing(server, tables, text: str = "") -> list[int]:
-    """Return the sessions that wait on the table with such a statement."""
+    """Return the sessions whose statement contains this text and waits for the table."""
     rows = server.run(
         "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%%'"
         " AND INFO LIKE %s AND INFO LIKE %s",
@@ -72,7 +72,7 @@ def standing(server, tables, text: str = "") -> list[int]:
 
 
 def busy(subject: Subject, server, tables) -> list[Future[Any]]:
-    """Fill all batches in flight, with the first names."""
+    """Occupy all batches that may be in flight, by taking the names in `FIRST`."""
     first = [subject.start("take", claim(one)) for one in FIRST]
     eventually(lambda: len(standing(server, tables)) == len(first))
     return first
@@ -85,7 +85,7 @@ def taken(server, tables) -> int:
 
 
 class Stage:
-    """How to hold up and break this server."""
+    """Ways to hold up and break this server."""
 
     def __init__(self, server: Any, tables: Any, another: Callable[[], Subject]) -> None:
         self._server = server
@@ -161,7 +161,7 @@ def test_a_name_that_nobody_knows_is_taken_by_one_who_says_so(subject) -> None:
 
 
 def test_what_goes_together_is_as_if_each_went_alone(transport, server, tables, statements) -> None:
-    """A semaphore's permits, a delay, an owner: everything that a claim carries."""
+    """A batch stores everything that a claim carries, such as permits, a delay and an owner."""
     alone, other = (
         replace(claim(name), weight=2, capacity=5, lock_delay=3.0, min_hold=4.0, party="saga")
         for name in ("alone", "other")
@@ -221,7 +221,10 @@ def test_what_the_server_refuses_because_of_one_is_done_for_the_others(
 def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     server, tables, statements, standstill
 ) -> None:
-    """Not even if it carries them; a cancelled operation that is still queued is not carried."""
+    """Cancelling a task does not end the batch that this task sends for other tasks.
+
+    An operation that is cancelled while it is still queued is left out of the batch.
+    """
 
     async def main() -> None:
         clock = Clock()
@@ -252,7 +255,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
 
         assert None not in await asyncio.gather(*waiting)
         assert carrier.cancelled()
-        # The cancelled task cannot know whether its operation was done. It was.
+        # The cancelled task's operation was done, although the task cannot know that.
         assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
         await asyncio.wait(first)
         await together.close()
@@ -275,14 +278,14 @@ def proxied(wire_to, server, outliving) -> tuple[Proxy, Any]:
 def test_a_batch_whose_answer_is_lost_leaves_all_of_them_in_doubt(
     proxied, server, tables, statements, lost
 ) -> None:
-    """Done for all of them or for none: it is one commit."""
+    """All operations share one commit, so either all of them were done or none."""
     proxy, transport = proxied
     subject = Subject(transport, statements, batch="SET")
     subject.know(*FIRST, *names(5))
     getattr(proxy, lost)(BATCH.encode())
     with locked_out(server, tables):
         first = busy(subject, server, tables)
-        # Only the case of a reply that never comes waits until its deadline.
+        # Only with `lose_reply_to` do the callers wait until their deadline.
         within = 6.0 if lost == "lose_reply_to" else PATIENCE
         asked = [subject.start("take", claim(one), within=within) for one in names(5)]
         eventually(lambda: subject.number_waiting == 5)

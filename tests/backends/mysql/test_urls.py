@@ -1,4 +1,4 @@
-"""What a URL leaves to the drivers works: TLS and Unix sockets."""
+"""The connection options that we leave to the drivers work: TLS and Unix sockets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_tls_by_an_authority_of_ones_own(flavour, guarded):
 
 
 def test_without_an_option_both_flavours_speak_plainly(flavour, guarded):
-    """Neither uses TLS by chance, with a server whose identity nobody has checked."""
+    """Without options, neither flavour uses TLS to a server whose identity nobody has checked."""
     assert cycle(flavour, guarded.url()) == ""
 
 
@@ -113,7 +113,7 @@ def test_the_removed_advisory_mode_is_refused_saying_what_to_use_instead(flavour
         told = str(caught.value)
         assert told.startswith(f"{scheme}:// no longer has mode=advisory: leave the option out")
         assert "lockfast init" in told
-        assert "schema" not in told  # MySQL has none besides the database
+        assert "schema" not in told  # on MySQL, a schema is the same as a database
         assert "docs/how-to/from-pg-advisory-lock.md" in told
         assert "s3cret" not in told
 

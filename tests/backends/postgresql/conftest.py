@@ -80,7 +80,7 @@ def server() -> PostgresqlServer:
 
 @pytest.fixture
 def wire_to(flavour: Flavour) -> Iterator[Callable[..., BlockingWire]]:
-    """Return a function that opens transports; they are closed before their flavour."""
+    """Return a function that opens transports, which are closed before their flavour."""
     opened: list[BlockingWire] = []
 
     def open_one(url: str, **options: Any) -> BlockingWire:

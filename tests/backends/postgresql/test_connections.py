@@ -1,4 +1,4 @@
-"""A few connections, each request with a deadline; replies are never mixed up."""
+"""A few connections serve all requests, each with a deadline, and never mix up replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINE = "application_name = 'lockfast'"
 
 
 def sessions(server: PostgresqlServer, which: str = "true") -> int:
-    """Return how many of our connections the server sees."""
+    """Return how many of our sessions the server lists."""
     statement = f"SELECT count(*) FROM pg_stat_activity WHERE {MINE} AND ({which})"
     return server.run(statement)[0][0]
 
@@ -45,7 +45,7 @@ def test_values_come_back_as_they_were_given(transport) -> None:
 
 
 def test_a_zero_byte_is_refused_and_does_not_end_the_text(transport) -> None:
-    """Otherwise libpq would take the text up to there, and lock another name."""
+    """Otherwise libpq would cut the text at the zero byte, and lock another name."""
     with pytest.raises(ValueError, match="encoding cannot hold this text"):
         transport.ask("SELECT $1::text", "a\0b")
 
@@ -60,7 +60,7 @@ def test_statements_that_go_together_are_done_together_or_not_at_all(
 
 
 def test_one_statement_several_times_in_a_round_trip_is_prepared_once(transport) -> None:
-    """The server would refuse the second, and the connection would be taken for a pooler's."""
+    """A second preparation would be refused, and we would take that for a sign of a pooler."""
     assert transport.run_all([Query("SELECT $1::int + 1", (k,)) for k in range(3)]) == [
         [(1,)],
         [(2,)],
@@ -80,7 +80,7 @@ def test_after_an_error_the_connection_is_as_good_as_before(transport) -> None:
 
 
 def test_a_request_that_is_not_answered_in_time_ends_its_connection(transport) -> None:
-    """Its reply, which comes later, must not be taken for that of the next request."""
+    """A late reply must not be taken for the reply to the next request."""
     [(before,)] = transport.ask("SELECT pg_backend_pid()")
     with pytest.raises(OutcomeUnknown, match="did not answer: no answer in time"):
         transport.ask("SELECT 'late', pg_sleep(60)", within=0.2)
@@ -126,7 +126,7 @@ def test_idle_connections_are_given_back(transport, server, monkeypatch) -> None
 
 
 def test_a_session_that_the_server_ended_is_replaced(transport, server) -> None:
-    """Noticed before anything is sent on it, so nothing is in doubt."""
+    """The loss is noticed before anything is sent, so no outcome is in doubt."""
     [(pid,)] = transport.ask("SELECT pg_backend_pid()")
     server.run("SELECT pg_terminate_backend(%s, 10000)", pid)
     if transport.flavour.name == "async":
@@ -162,7 +162,7 @@ def test_an_answer_that_is_lost_leaves_us_in_doubt(wire_to, server, numbers) -> 
 
 
 def add_one(table: str):
-    """Return steps that read both rows, in order, and write them."""
+    """Return steps that read both rows, in order, and add one to each row."""
 
     def steps():
         [rows] = yield [Query(f"SELECT k, v FROM {table} ORDER BY k FOR UPDATE")]
@@ -227,7 +227,7 @@ def test_a_transaction_that_is_cut_before_its_commit_did_nothing(
 def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(
     transport, server, numbers
 ) -> None:
-    """Longer than the server waits at a time; after the deadline, nothing was done."""
+    """The client waits beyond the server's lock timeout; after the deadline, nothing was done."""
     waits = f"wait_event_type = 'Lock' AND strpos(query, '{numbers}') > 0"
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {numbers} FOR UPDATE")
@@ -243,7 +243,7 @@ def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(
 
 
 def test_what_only_writes_takes_one_round_trip(transport, numbers, server) -> None:
-    """The beginning, the writes and the commit go together."""
+    """The beginning of the transaction, its writes and its commit are sent together."""
 
     def steps():
         yield [QueryMany(f"UPDATE {numbers} SET v = v + $1::int", [(1,), (2,)])]
@@ -255,7 +255,7 @@ def test_what_only_writes_takes_one_round_trip(transport, numbers, server) -> No
 
 
 def test_the_victim_of_a_deadlock_goes_again(transport, server, numbers) -> None:
-    """The steps lock 1 then 2, the other session 2 then 1; the server ends one of them."""
+    """The steps and another session lock two rows in opposite order; the server ends the steps."""
     both = threading.Barrier(2, timeout=20)
     runs = []
 
@@ -269,13 +269,13 @@ def test_the_victim_of_a_deadlock_goes_again(transport, server, numbers) -> None
 
     asked = transport.flavour.start(transport.transact, steps)
     with server.connect() as other, other.transaction():
-        other.execute("SET LOCAL deadlock_timeout = '60s'")  # so that it is not the victim
+        other.execute("SET LOCAL deadlock_timeout = '60s'")  # so that this session is no victim
         other.execute(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")
         both.wait()
         other.execute(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")
 
     assert asked.result() == "through"
-    assert len(runs) >= 2  # the other may be overtaken, and deadlock again
+    assert len(runs) >= 2  # the next run may overtake the other session, and deadlock again
 
 
 def test_a_default_isolation_of_another_kind_does_no_harm(wire_to, server, numbers) -> None:
@@ -288,7 +288,7 @@ def test_a_default_isolation_of_another_kind_does_no_harm(wire_to, server, numbe
 def test_a_client_that_stands_still_in_its_transaction_closes_the_name_for_seconds(
     wire_to, server, numbers
 ) -> None:
-    """Its machine may sleep; otherwise the name would stay closed until it wakes up."""
+    """Otherwise a client on a sleeping machine would keep the name closed until it wakes up."""
     with Proxy(server.port) as proxy:
         transport = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
         transport.ask("SELECT 1")

@@ -1,7 +1,7 @@
-"""What a verb reads does not grow with the tables, nor with what joins after it was planned.
+"""A verb reads no more when the tables grow, even if its statements were planned before.
 
-A session keeps its plans until the server has vacuumed or analysed the table, about once a minute,
-and for good where that is switched off. So they have to suit tables that have grown.
+A session keeps its plans until the server has vacuumed or analysed the table: about once a minute,
+or never if autovacuum is switched off. So the plans have to suit tables that have grown.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ WHERE userid = 'app'::regrole
 
 BATCH = 20
 KEPT = 7
-"""Enough runs for a session to keep its plan: from the sixth on it no longer plans a statement."""
+"""Enough runs for a session to keep its plan: from the sixth run on, it no longer plans."""
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 
 
 class CountedPages:
-    """A `Counted` store; it counts pages, of the tables and of their indexes."""
+    """A `Counted` store that counts pages of the tables and of their indexes."""
 
     def __init__(self, server: PostgresqlServer) -> None:
         self.run = server.run
@@ -64,7 +64,7 @@ class CountedPages:
         return float(self.run(PAGES)[0][0])
 
     def cost(self, act: Callable[[], None], times: int) -> float:
-        """Return the most that one call reads."""
+        """Return the largest number of pages that one call reads."""
         found = [self.read()]
         for _ in range(times):
             act()
@@ -74,7 +74,7 @@ class CountedPages:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresqlServer]:
-    """A server that counts the pages which a statement touches, and never vacuums."""
+    """A server that never vacuums, and counts the pages that a statement touches."""
     with PostgresqlServer(settings=SETTINGS) as one:
         one.run("CREATE EXTENSION pg_stat_statements")
         one.run("CREATE ROLE app LOGIN SUPERUSER")
@@ -91,7 +91,7 @@ def store(server) -> Iterator[CountedPages]:
 
 @pytest.fixture(params=["never", "when small"])
 def kept(request, store) -> CountedPages:
-    """The store; its tables were vacuumed never or when small, before any plan was made."""
+    """A store whose tables were vacuumed never, or only when small, before any plan was made."""
     LongLine(store, 10)
     if request.param == "when small":
         store.run("VACUUM ANALYZE lockfast_door, lockfast_place")
@@ -103,7 +103,7 @@ class TestLongLines(LongLines):
 
 
 def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):
-    """Only the depth of the index may add to it, once for each of the few lookups."""
+    """The cost may grow only with the depth of the index, once for each of the few lookups."""
     line = LongLine(kept, 10)
     few = kept.cost(line.hand_over, KEPT)
     kept.lengthen(line.name, 10_000)
@@ -112,7 +112,7 @@ def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):
 
 
 def test_a_batch_costs_the_same_when_thirty_thousand_names_came_meanwhile(kept):
-    """Only the depth of the index may add to it, once for each lookup of each name."""
+    """The cost may grow only with the depth of the index, once for each lookup of each name."""
     statements, deadline = (
         PostgresqlStatements(PostgresqlTables(), namespace="test"),
         Clock().now() + 60,

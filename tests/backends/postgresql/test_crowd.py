@@ -6,4 +6,4 @@ from backends.sql.crowd_laws import CrowdLaws
 
 
 class TestCrowd(CrowdLaws):
-    """On PostgreSQL."""
+    """The tests for every SQL store, on PostgreSQL."""

@@ -1,4 +1,4 @@
-"""What a verb reads of a name, and what it costs: no more for a long line than a short one."""
+"""What a verb reads of a name; a long line costs no more than a short one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def dialect(tables) -> PostgresqlDialect:
 
 
 def place(arrived: int, standing: int = 3, **more: Any) -> tuple[object, ...]:
-    """Return a row as it is in a change: with the key, and the record's columns at the end."""
+    """Return a row in the format of a change: the key first, the record's own columns last."""
     told = {"party": None, "until": 0.0, "since": 0.0, "token": 0, **more}
     claim = (f"claim {arrived}", "client", OWNER, told["party"], 1, 10.0, 0.0, 0.0, standing)
     return (KEY, arrived, *claim, told["until"], told["since"], told["token"], "bell", 1, 0)
@@ -52,7 +52,7 @@ def write(
 
 
 def filled(transport, dialect: PostgresqlDialect, count: int) -> None:
-    """Store one claim that holds in the record, another holder beside it, and this many waiters."""
+    """Store a holder in the door's record, and a second holder and `count` waiters as rows."""
     rows = [place(1, standing=0), *(place(i) for i in range(2, count + 2))]
     record = place(0, standing=0, token=7)
     write(
@@ -129,7 +129,7 @@ def test_names_in_use_are_found_by_their_beginning(transport, dialect) -> None:
 def test_the_time_and_the_rows_are_those_after_the_wait_for_the_lock(
     transport, dialect, server, tables
 ) -> None:
-    """If read earlier, a lease that ended would look alive, and a claim that left still waiting."""
+    """An earlier read would show an ended lease as alive, and a claim that left as waiting."""
     filled(transport, dialect, 1)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {tables.door} FOR UPDATE")
@@ -150,7 +150,7 @@ def test_the_time_and_the_rows_are_those_after_the_wait_for_the_lock(
 def test_a_line_of_thousands_costs_what_a_short_one_costs(
     transport, dialect, server, tables, is_analyzed
 ) -> None:
-    """Counted in pages touched; also with a plan that was made when the table was new."""
+    """A long line touches few more pages than a short one, even with the plan of a new table."""
 
     def pages(*, locked: bool) -> int:
         def steps():

@@ -1,4 +1,4 @@
-"""The tables are created where they are missing, if the user may, and dropped only if ours."""
+"""Missing tables are created if the user may create them, and only our own tables are dropped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def user(server) -> Iterator[str]:
 
 @pytest.fixture
 def unmade(server, elsewhere) -> PostgresqlTables:
-    """Tables that do not exist yet, in a schema that does."""
+    """Tables that do not exist yet, in a schema that exists."""
     server.run(f"CREATE SCHEMA {elsewhere.schema}")
     return elsewhere
 
@@ -84,7 +84,7 @@ def test_who_may_not_make_them_is_told(wire_to, server, user, elsewhere, schema_
 def test_another_user_who_was_faster_is_no_failure(
     wire_to, server, user, elsewhere, monkeypatch
 ) -> None:
-    """Tables created after we looked belong to another user, and we may not comment on them."""
+    """Another user may create the tables after we looked; then we may not comment on them."""
     server.run(f"CREATE SCHEMA {elsewhere.schema}")
     server.run(f"GRANT USAGE, CREATE ON SCHEMA {elsewhere.schema} TO {user}")
     honest = PostgresqlTables.look_for_schema
@@ -112,7 +112,7 @@ def test_they_are_dropped_once(transport, server, elsewhere) -> None:
 def test_the_tables_are_kept_for_rows_that_change_all_the_time(
     transport, server, elsewhere
 ) -> None:
-    """Half of a page stays free where rows change in place, and none where they come and go."""
+    """Half of each page stays free in the door table, where rows are updated in place."""
     made(transport, elsewhere)
 
     found = {

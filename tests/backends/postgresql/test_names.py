@@ -1,4 +1,4 @@
-"""Names are bytes: whatever a collation makes of them, each is a lock of its own."""
+"""Names are bytes, so each name is a lock of its own under any collation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from odd_names import are_distinct
 
 LOCALES = {
     "plain": "LOCALE 'C'",
-    # It ignores both case and accents.
+    # This collation ignores both case and accents.
     "loose": "LOCALE 'C' LOCALE_PROVIDER icu ICU_LOCALE 'und-u-ks-level1'",
 }
 

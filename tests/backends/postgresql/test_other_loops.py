@@ -1,4 +1,4 @@
-"""A loop that watches no sockets, like that of Windows: a clear error, before anything else."""
+"""An event loop that cannot watch sockets, as on Windows, causes a clear error at once."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_a_pooler_is_seen(wire_to, pooler, transport) -> None:
 
 
 def test_more_clients_than_connections_are_served(wire_to, pooler) -> None:
-    """No state that the next transaction would need is left on a connection."""
+    """No transaction needs state that an earlier transaction left on a connection."""
     transports = [wire_to(pooler.url()) for _ in range(3)]
     tasks = [
         one.flavour.start(one.ask, "SELECT $1::int, pg_sleep(0.001)", i)
@@ -51,7 +51,7 @@ def test_a_transaction_stays_on_one_connection(wire_to, pooler) -> None:
 
 
 def test_prepared_statements_that_a_hidden_pooler_forgets_are_sent_anew(wire_to, pooler) -> None:
-    """A pooler that announces the server's own process id is not recognised as one."""
+    """A pooler that announces the server's own process id is not recognised as a pooler."""
     transport = wire_to(pooler.url(), most=1)
     transport.ask("SELECT 1")
     transport.inner._pool._idle[0].prepared = set()

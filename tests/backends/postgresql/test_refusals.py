@@ -23,7 +23,7 @@ host all all 127.0.0.1/32 scram-sha-256
 
 @pytest.fixture(scope="module")
 def guarded():
-    """A server that asks everybody but its owner for a password, and has room for few."""
+    """A server that asks all users but its owner for a password, and takes few connections."""
     settings = {"max_connections": "12", "superuser_reserved_connections": "5"}
     with PostgresqlServer(access=ACCESS, settings=settings) as one:
         one.run(f"CREATE ROLE app LOGIN PASSWORD '{SECRET}'")
@@ -33,7 +33,7 @@ def guarded():
 
 @pytest.fixture(scope="module")
 def standby(guarded):
-    """A standby of it, which is not promoted."""
+    """A standby of the guarded server, which is not promoted."""
     with StandbyServer(guarded) as one:
         yield one
 
@@ -98,7 +98,7 @@ def test_a_standby_takes_no_locks(wire_to, standby) -> None:
 
 
 def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) -> None:
-    """The request is retried on a new connection; the retry's timeout is not the error reported."""
+    """The error reports the refusal, and not the timeout of the retry on a new connection."""
     transport, before = wire_to(standby.url()), refusals_of(standby)
     asking = transport.flavour.start(transport.ask, "CREATE TABLE public.x ()", within=8.0)
     eventually(lambda: refusals_of(standby) > before, what="it is asked, and refuses")
@@ -114,7 +114,7 @@ def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) ->
 
 
 def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name) -> None:
-    """A caller that was already asking gets the lock, and need not know of the failover."""
+    """A caller that is already asking gets the lock, and does not notice the failover."""
     with StandbyServer(guarded) as standby:
         locks = flavour.locks(standby.url(), request_timeout=30)
         asking = flavour.start(locks.lock(name).acquire, timeout=60)
@@ -127,7 +127,7 @@ def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name
 
 
 def test_a_server_that_writes_nothing_for_a_while_is_waited_for(flavour, guarded, name) -> None:
-    """A session keeps the default that it began with, even after it has changed for others."""
+    """A session keeps the default that it began with, even after the default has changed."""
     guarded.run("ALTER ROLE app WITH SUPERUSER")
     guarded.run("ALTER ROLE app SET default_transaction_read_only = on")
     url = guarded.url(user="app", password=SECRET)
@@ -202,7 +202,7 @@ def test_what_is_shown_of_an_address_has_no_password() -> None:
 
 
 def test_a_password_with_an_at_sign_is_not_taken_for_a_host():
-    """If it were, libpq would report that the host has no address."""
+    """If part of the password were taken for the host, libpq would find no address for it."""
     with pytest.raises(ConfigurationError, match="is written %40") as refused:
         Locks(f"postgresql://user:a@{SECRET}@host/shop")
 

@@ -80,7 +80,7 @@ def test_nor_does_one_reach_a_statement_by_the_url(option: str, name: str) -> No
 
 
 def test_tables_may_be_called_as_a_word_of_the_language_is(transport, server) -> None:
-    """A name may be a keyword of SQL."""
+    """A table's name may be a keyword of SQL."""
     found = PostgresqlTables(schema="public", table="select")
     transport.look(found.make)
     try:

@@ -77,7 +77,7 @@ def pooler() -> Iterator[PgBouncer]:
 
 
 def test_every_variable_of_a_session_stands_in_the_table_once(server):
-    """A variable that a newer server brings has to be examined and entered."""
+    """A variable that a newer server adds has to be examined and entered in the table."""
     names = [name for (name,) in server.run(f"SELECT name FROM pg_settings WHERE {SETTABLE}")]
 
     assert unclear(names, [*PINNED, *PINNED_FOR_SESSIONS], LEFT) == {}
@@ -90,7 +90,7 @@ def settings(ask: Callable[[str], Any], names: list[str]) -> dict[str, str]:
 
 
 def test_every_variable_that_is_pinned_is_hostile_here(server, hostile):
-    """Otherwise the tests below would prove nothing about it."""
+    """Otherwise the tests below would prove nothing about the pinned variable."""
     pinned = {one.name: one.value for one in (*PINNED, *PINNED_FOR_SESSIONS)}
     assert not pinned.keys() - HOSTILE.keys()
 
@@ -101,7 +101,7 @@ def test_every_variable_that_is_pinned_is_hostile_here(server, hostile):
 
 @pytest.mark.parametrize("way", ["own", "pooled"])
 def test_our_requests_pin_each(wire_to, server, pooler, hostile, way):
-    """A session of our own keeps them; through a pooler, each transaction sets them."""
+    """Our own session keeps the pinned values; through a pooler, each transaction sets them."""
     transport = wire_to((server if way == "own" else pooler).url(hostile))
     for_sessions = PINNED_FOR_SESSIONS if way == "own" else ()
     pinned = {one.name: one.value for one in (*PINNED, *for_sessions)}
@@ -141,7 +141,7 @@ class TestHostileDefaults(HostileDefaultsLaws):
 
 
 def test_transactions_write_only_where_the_default_lets_them(wire_to, server):
-    """An operator closes a server this way, perhaps because another takes over."""
+    """An operator closes a server to writes this way, perhaps because another server takes over."""
     transport = wire_to(server.url(), options="-c default_transaction_read_only=on")
 
     def steps():

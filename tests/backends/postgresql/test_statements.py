@@ -1,4 +1,4 @@
-"""The uncontended cycle, alone and many at once, on a real server."""
+"""The uncontended cycle on a real server, for one operation and for many at once."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_clock_behind_the_last_token_adds_one(transport, server, tables, state
 def test_only_who_holds_alone_is_released_so(
     transport, server, tables, statements, assignments
 ) -> None:
-    """If there are others, the line has to move, and only the door can do that."""
+    """If other claims are at the door, the line has to move, which this statement cannot do."""
     transport.run(statements.take_new(claim("a")))
     set_row(server, tables, assignments)
 
@@ -102,7 +102,7 @@ def test_a_hold_is_not_given_back_before_its_least_time(transport, statements) -
 def test_who_joins_while_a_release_waits_for_the_row_is_seen(
     transport, server, tables, statements
 ) -> None:
-    """A release that read the other table would see it as it was before waiting for the row."""
+    """If the release read the place table, it would see the rows as they were before its wait."""
     transport.run(statements.take_new(claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
@@ -174,7 +174,7 @@ def test_takes_releases_and_renewals_go_as_one(transport, server, tables, statem
 def test_however_small_the_table_is_many_at_once_do_not_read_all_of_it(
     transport, server, tables, statements
 ) -> None:
-    """The server keeps the plan, and the table may have grown when it is used again."""
+    """The server keeps the plan of the first runs, and the table may grow before the next run."""
     server.run(f"ALTER TABLE {tables.door} SET (autovacuum_enabled = off)")  # never analysed
     names = [f"door {number}" for number in range(50)]
     seen = "SELECT seq_scan FROM pg_stat_xact_all_tables WHERE relid = $1::regclass"
@@ -189,7 +189,7 @@ def test_however_small_the_table_is_many_at_once_do_not_read_all_of_it(
 
 
 def test_each_does_only_what_it_would_do_alone(transport, server, tables, statements) -> None:
-    """Held by others, with others in line, expired, too early: nothing is done for these."""
+    """Nothing is done for names that are held by others, crowded, expired or released too early."""
     names = ("held", "crowded", "over", "early")
     for name in names:
         together(
@@ -239,7 +239,7 @@ def test_a_release_leaves_nothing_of_the_releaser(transport, server, tables, sta
 def test_a_release_of_a_name_that_is_being_swept_makes_no_ghost(
     transport, server, tables, statements
 ) -> None:
-    """The row is still visible, but it is gone when the reaper's transaction ends."""
+    """The release still sees the row, but the row is gone when the reaper's transaction ends."""
     together(transport, statements, Operation(OperationKind.TAKE, claim("a")))
     key = storage_key("test", "door")
     with server.connect() as other, other.transaction():
@@ -258,7 +258,7 @@ def test_a_release_of_a_name_that_is_being_swept_makes_no_ghost(
 def test_a_name_that_somebody_has_locked_holds_up_nobody(
     transport, server, tables, statements
 ) -> None:
-    """A locked row is waited for at its own door; the other operations are done meanwhile."""
+    """A batch skips locked rows, which are waited for at their own doors, and does the rest."""
     for name in ("taken", "kept", "idle", "other"):
         together(transport, statements, Operation(OperationKind.TAKE, claim("a", name)))
     together(
@@ -293,7 +293,7 @@ def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
     state = threading.Lock()
 
     def work(number: int) -> int:
-        dice, grants = random.Random(number), 0  # noqa: S311 - the same each time
+        dice, grants = random.Random(number), 0  # noqa: S311 - the same numbers in each run
         for turn in range(15):
             chosen = dice.sample(names, 6)
             mine = [Operation(OperationKind.TAKE, claim(f"{number}.{turn}", one)) for one in chosen]

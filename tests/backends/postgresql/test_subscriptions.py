@@ -25,7 +25,7 @@ def heard() -> list[str]:
 
 @pytest.fixture
 def subscription(transport, channel, heard):
-    """A proven subscription, in the flavour of the transport."""
+    """A subscription in the flavour of the transport, proven to receive notifications."""
     one = transport.subscribe(channel, heard.append)
     yield one
     transport.flavour.call(one.close)
@@ -66,7 +66,7 @@ def test_a_kick_ends_the_listening(transport, subscription) -> None:
 
 
 def test_whoever_waits_is_woken_by_what_it_hears(transport, channel, server) -> None:
-    """A waiting thread reads by itself; for tasks the loop does."""
+    """A waiting thread reads the notifications itself; for tasks, the event loop reads them."""
     is_sync = transport.flavour.name == "sync"
     made = transport.flavour.call((runtime_of_threads if is_sync else runtime_of_tasks).WakeEvent)
     event = getattr(made, "_inner", made)
@@ -84,7 +84,7 @@ def test_whoever_waits_is_woken_by_what_it_hears(transport, channel, server) -> 
 
 
 def test_the_end_of_its_connection_is_seen(transport, server, channel, subscription) -> None:
-    """Waiters have to ask again, since notifications sent meanwhile were lost."""
+    """Waiters have to ask again after the connection ends, since notifications may be lost."""
     asked = transport.flavour.start(listening, transport, subscription)
     assert server.terminate(f"strpos(query, '{channel}') > 0 AND strpos(query, 'LISTEN') > 0") == 1
 

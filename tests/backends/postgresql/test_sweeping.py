@@ -1,4 +1,4 @@
-"""Idle names are removed after a day; a name in use never is, whatever happens at the same time."""
+"""Idle names are removed after a day; a name in use is never removed, even in a race."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_psycopg(ask: Any) -> tuple[str, list[object]]:
 
 
 def waiting_for(server: Any, pid: int) -> bool:
-    """Whether another session waits for what this one has locked."""
+    """Return whether another session waits for a lock that the session `pid` holds."""
     [[count]] = server.run(
         f"SELECT count(*) FROM pg_stat_activity WHERE {pid} = ANY (pg_blocking_pids(pid))"
     )
@@ -71,7 +71,7 @@ def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(
 
     answer = asked.result()
     if how == "take":
-        # Refused like an unknown name, so it is requested once more, as a new one.
+        # The take is refused as for an unknown name, so request the name again, as a new name.
         assert answer == []
         answer = transport.run(names.statements.take_new(mine))
     assert gone == 1
@@ -80,10 +80,10 @@ def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(
 
 
 def test_a_name_that_was_taken_after_the_broom_began_stays(names, transport, server) -> None:
-    """The reaper does not rely on what it read when it began."""
+    """The reaper does not rely on what it read before it locked the name."""
     names.old_one()
     request = PostgresqlReaper(names.tables).request()
-    # Make it wait between reading and locking, where nothing else would stop it for long enough.
+    # Make the reaper wait between reading and locking; nothing else would delay it for long enough.
     statement = request.statement.replace(
         "SELECT seen.key FROM seen", "SELECT seen.key FROM seen, gate", 1
     ).replace(
@@ -115,7 +115,7 @@ def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, transport, se
 
 
 def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, transport, server) -> None:
-    """The statement after the one that locks the name sees it."""
+    """The reaper locks the name first, so its next statement sees the new entry."""
     names.old_one()
     names.stands("door", "buried", standing=4)
     gate = "SELECT pg_advisory_xact_lock(4712)"

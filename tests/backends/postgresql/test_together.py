@@ -1,4 +1,4 @@
-"""Requests that wait for each other go as one statement; each gets its own reply, or an error."""
+"""Requests that wait at the same time share one statement; each gets its own reply or error."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def standstill(monkeypatch) -> None:
 
 
 class Stage:
-    """How to hold up and break this server."""
+    """Ways to hold up and break this server."""
 
     def __init__(self, server: Any, tables: Any, another: Callable[[], Subject]) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""One caller of a group commit leaves: the others get their replies, or an error."""
+"""If one caller of a group commit leaves, the other callers still get their reply or error."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def test_a_task_that_is_alone_needs_no_other(server, statements) -> None:
 def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
     server, tables, statements, standstill
 ) -> None:
-    """Not even if it carries them; a cancelled operation that is still queued is not carried."""
+    """Cancelling a task does not end the batch that this task sends for other tasks.
+
+    An operation that is cancelled while it is still queued is left out of the batch.
+    """
 
     async def main(together: AsyncGroupCommit, clock: Clock) -> None:
         def start(name: str, within: float) -> asyncio.Task[Any]:
@@ -92,7 +95,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
 
         assert None not in await asyncio.gather(*waiting)
         assert carrier.cancelled()
-        # The cancelled task cannot know whether its operation was done. It was.
+        # The cancelled task's operation was done, although the task cannot know that.
         assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
 
     on_a_loop(server, statements, main)

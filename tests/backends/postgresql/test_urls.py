@@ -1,4 +1,4 @@
-"""What a URL leaves to libpq works: TLS, Unix sockets, the environment, service files."""
+"""The options that we leave to libpq work: TLS, Unix sockets, environment and service files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockfast_challenge.servers.postgresql import PostgresqlServer
 IS_TLS = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 USER = "SELECT current_user::text, current_setting('application_name')"
 
-# TCP connections have to use TLS, and one of the users has to give its password.
+# TCP connections have to use TLS, and the user guest has to give a password.
 ACCESS = """
 local all all trust
 hostssl all guest 127.0.0.1/32 scram-sha-256

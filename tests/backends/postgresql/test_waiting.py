@@ -1,4 +1,4 @@
-"""What waiting costs the server, also where no wakeup is pushed."""
+"""What waiting costs the server, with notifications and without them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDLESS = 600.0
 
 @pytest.fixture(scope="module")
 def writing_down():
-    """A server that logs every statement, and who sent it."""
+    """A server that logs every statement with the user who sent it."""
     settings = {"log_statement": "all", "log_line_prefix": "%u "}
     with PostgresqlServer(settings=settings) as one:
         one.run("CREATE ROLE waiter LOGIN SUPERUSER")
@@ -39,7 +39,7 @@ def asked(server: PostgresqlServer) -> int:
 
 
 def test_a_waiting_client_looks_once_in_five_seconds(flavour, writing_down):
-    """It looks once, however many claims and names it waits for; counted by the server."""
+    """A waiting client asks once in five seconds, however many claims and names it waits for."""
     names = [new_name() for _ in range(3)]
     holders = flavour.locks(writing_down.url())
     held = [holders.lock(name).acquire() for name in names]
@@ -58,14 +58,14 @@ def test_a_waiting_client_looks_once_in_five_seconds(flavour, writing_down):
 
 
 def grows(server: PostgresqlServer) -> bool:
-    """Whether more is sent within a moment: all claims ask once more when listening begins."""
+    """Return whether statements still arrive: all claims ask once more when listening begins."""
     before = asked(server)
     time.sleep(0.5)
     return asked(server) > before
 
 
 def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, outliving, caplog):
-    """The lock is still handed over each time."""
+    """The warning is logged once, and the lock is still handed over each time."""
     pooler = outliving.enter_context(PgBouncer(server))
     holders, locks = flavour.locks(pooler.url()), flavour.locks(pooler.url())
     with caplog.at_level(logging.WARNING, logger="lockfast"):
@@ -83,7 +83,7 @@ def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, o
 def test_closing_does_not_wait_for_a_proof_that_does_not_come(
     flavour, server, outliving, monkeypatch
 ):
-    """Behind a pooler the proof never comes, and closing must not wait for it."""
+    """Behind a pooler the proof of a subscription never arrives, and closing must not await it."""
     for module in (subscription_of_tasks, subscription_of_threads):
         monkeypatch.setattr(module, "PROOF_TIMEOUT_SECONDS", ENDLESS)
     for module in (async_inbox, sync_inbox):

@@ -32,7 +32,8 @@ def cluster() -> ClusterServers:
 def masters_stay(cluster: ClusterServers) -> Iterator[None]:
     """Keep replicas from taking over from a master that pauses for a moment.
 
-    Unlike with a longer node timeout, changes still reach all nodes as fast as ever.
+    Unlike a longer node timeout, this setting does not slow down the spread of changes between
+    nodes.
     """
     for one in cluster.servers:
         cluster.ask(one, "CONFIG", "SET", "cluster-replica-no-failover", "yes")

@@ -16,7 +16,7 @@ from lockfast.runtime.clock import Clock
 
 NAME = "door{1}"
 START = 4_000_000_000
-"""Ahead of the server's own clock, which still decides when a key expires."""
+"""A time ahead of the server's own clock, which still decides when a key expires."""
 
 
 class Scripted:
@@ -58,7 +58,8 @@ class Scripted:
 
     def prepare(self, *names: str) -> None:
         for verb in names:
-            # A client's silence is not part of the door's rules, and has tests of its own.
+            # Count no client as silent: silence is not part of the door's rules, and is tested
+            # separately.
             patient = b"PATIENCE, OVERDUE = %d, %d" % (self.patience, self.patience - 4_500_000)
             self.patch(verb, b"PATIENCE, OVERDUE = 7000000, 2500000", patient)
 

@@ -1,4 +1,4 @@
-"""All Sentinels are asked at once: a silent one costs its own timeout, once."""
+"""All Sentinels are asked at once, so that silent ones cost one timeout in all."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_all_sentinels_are_asked_at_once_for_a_diagnosis(transport):
 
 
 def test_all_sentinels_are_asked_at_once_before_a_request(transport):
-    """A silent one costs its own timeout, and not one for each of the others."""
+    """All Sentinels are asked in parallel, so that silent ones cost one timeout in all."""
     transport._poll_sentinels()
 
     assert set(transport._watchers) == set(SENTINELS)
@@ -70,7 +70,7 @@ def test_all_sentinels_are_asked_at_once_in_asyncio(monkeypatch):
 
 
 def test_a_look_that_fails_does_not_fail_the_request_that_made_it(transport, monkeypatch):
-    """An error that the driver raises is not an answer from a Sentinel."""
+    """A Sentinel whose query raises a driver error counts as silent, and the request goes on."""
 
     def fail(*_: object) -> None:
         raise NotImplementedError

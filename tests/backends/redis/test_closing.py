@@ -26,7 +26,10 @@ class SilentServer:
 
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
 def test_who_waits_for_the_connection_is_told_and_not_cancelled(scheme):
-    """An unrequested cancellation would end more than the acquire. Nothing stays open."""
+    """The waiting acquire gets a LockError: a cancellation would end more than the acquire.
+
+    The connection is closed as well.
+    """
 
     async def run() -> None:
         silent = SilentServer()

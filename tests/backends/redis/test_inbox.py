@@ -14,7 +14,7 @@ from lockfast.testing import run_in_virtual_time
 
 
 class Heard:
-    """A subscription that receives nothing; it counts how often the background task is woken."""
+    """A subscription that receives nothing and counts how often its background task is woken."""
 
     kicks = 0
 
@@ -65,7 +65,7 @@ def joined(ends_in: float) -> replies.JoinedLine:
 
 
 def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
-    """When many clients hand on a lock, waking it cost each of them more than the hand-over."""
+    """Waking the background at every join used to cost clients more than the hand-over itself."""
 
     async def main() -> None:
         transport: Any = Wire()

@@ -1,8 +1,8 @@
-"""An interrupt in a sync program, at every point where Python allows one.
+"""An interrupt at every point of a sync program where Python allows one.
 
-Those points are the start of a function and the return from each call. So a profiler raises there,
-in the modules that a wait on Redis runs through: at the first such point, then at the second, and
-so on.
+Python allows an interrupt at the start of a function and after the return from each call. A
+profiler therefore raises there, in the modules that a wait on Redis runs through: at the first such
+point, then at the second, and so on.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Interrupted(BaseException):
 
 
 class InterruptAt:
-    """Raises at one point of this thread's work in those modules."""
+    """Raises `Interrupted` at the point with this number, counted in the `TOUCHED` files."""
 
     def __init__(self, number: int) -> None:
         self._left = number
@@ -88,7 +88,7 @@ def close_in_time(one: Locks) -> None:
 
 
 def is_woken(locks: Locks, url: str) -> bool:
-    """Whether a release wakes a waiter of this client."""
+    """Return whether a release wakes a waiter of this client."""
     with Locks(url) as others:
         lease = others.lock("another").acquire()
         got: list[Lease] = []
@@ -101,7 +101,7 @@ def is_woken(locks: Locks, url: str) -> bool:
 
 
 def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
-    """The next waiter is woken by its message, and the client can be closed."""
+    """After an interrupted wait, messages still wake waiters, and the client can be closed."""
     holders, locks = Locks(url), Locks(url)
     points = 0
 
@@ -120,7 +120,7 @@ def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
             eventually(lambda: inbox._subscription is not None)
             assert inbox._subscription._reader is not threading.current_thread()
             assert threading.current_thread() not in inbox._subscription._attending
-            assert len(inbox_threads()) <= 2  # a broken one may still be ending
+            assert len(inbox_threads()) <= 2  # a broken thread may still be ending
 
     assert is_woken(locks, url)
     close_in_time(locks)
@@ -129,7 +129,7 @@ def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
 
 
 def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
-    """Wherever the interrupt strikes."""
+    """Wherever an interrupt strikes `close`, a second `close` leaves no thread behind."""
     with Locks(url) as holders, holders.lock("door"):
         points, was_struck = 0, True
         while was_struck:
@@ -151,7 +151,7 @@ def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
 
 
 def test_an_interrupted_beginning_leaves_one_background(url):
-    """Even if the thread was started and its starter never learned of it."""
+    """An interrupt while the listener thread starts leaves no second and no forgotten thread."""
     with Locks(url) as holders, holders.lock("door"):
         points, was_struck = 0, True
         while was_struck:

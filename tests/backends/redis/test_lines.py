@@ -29,7 +29,7 @@ def filled(names: int, *, each: int = 1) -> HeartbeatSchedule:
 
 
 def test_every_name_is_spoken_of_once_in_a_beat_however_many_there_are():
-    """In batches; claims that wait for the same name count as one."""
+    """Heartbeats cover each name once, in batches, however many claims wait for the name."""
     lines = filled(1000, each=3)
 
     rounds = []
@@ -43,7 +43,7 @@ def test_every_name_is_spoken_of_once_in_a_beat_however_many_there_are():
 
 
 def test_an_answer_concerns_the_claims_on_its_name_alone():
-    """Only claims on that name can be among those that lost their place."""
+    """The reply about a name reports lost places only for claims on that name."""
     lines = filled(2, each=2)
     [line] = lines.take_due(HEARTBEAT_SECONDS, most=1)
 
@@ -54,7 +54,7 @@ def test_an_answer_concerns_the_claims_on_its_name_alone():
 
 
 def test_a_name_whose_holder_ends_soon_is_spoken_of_then_and_not_before():
-    """Sent along with the others, its heartbeat would come too early."""
+    """A heartbeat for the end of a hold is not sent early along with other heartbeats."""
     lines = HeartbeatSchedule()
     lines.stands(waiting(0, "usual"), now=0.0, ends_at=FOREVER)
     lines.stands(
@@ -73,7 +73,7 @@ def test_a_name_whose_holder_ends_soon_is_spoken_of_then_and_not_before():
 
 
 def test_what_is_due_a_little_later_goes_along():
-    """Names whose waits began one after the other share a few requests."""
+    """Heartbeats that are due shortly after one another are sent together."""
     lines = HeartbeatSchedule()
     for number in range(10):
         moment = number * HEARTBEAT_TOGETHER_SECONDS / 20
@@ -83,7 +83,7 @@ def test_what_is_due_a_little_later_goes_along():
 
 
 def test_nobody_is_spoken_of_who_no_longer_waits():
-    """The last claim on a name takes the name with it."""
+    """A name gets no more heartbeats once its last claim has left."""
     lines = filled(2)
 
     lines.forget(waiting(0, "door 0").claim.id)
@@ -101,7 +101,7 @@ def test_nobody_is_spoken_of_who_no_longer_waits():
     )
 )
 def test_whoever_waits_is_spoken_of_within_a_beat(steps):
-    """Whatever happened before."""
+    """While claims wait, the next heartbeat is due within one heartbeat interval."""
     lines, now = HeartbeatSchedule(), 0.0
     for what, number, passed in steps:
         now += min(passed, max(0.0, lines.due_at() - now))

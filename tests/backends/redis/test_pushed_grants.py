@@ -1,4 +1,4 @@
-"""The message that a claim was admitted is enough, however late or out of order it comes."""
+"""A wakeup message grants a claim safely, however late or out of order it arrives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INBOX = "test:inbox:"
 
 
 class Shelved(Scripted):
-    """The scripts by the test's clock; their messages are stored, and the test delivers them."""
+    """Runs the scripts by the test's clock, and stores their messages for the test to deliver."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class InsteadOfWire:
 
 
 class Waiter:
-    """One claim after another, through the shipped backend and inbox."""
+    """Makes one claim after another, through the real backend and inbox."""
 
     def __init__(self, store: Shelved, number: int, *, client: str = "") -> None:
         self.store = store
@@ -94,7 +94,7 @@ class Waiter:
         return self.grant is not None and now < self.until
 
     def ask(self) -> bool:
-        """Ask, unless a message has already granted the claim; true if one has."""
+        """Try to acquire; return whether a message had already granted the claim."""
         now = self.store.clock.now()
         before = self.store.asked
         answer = self.store.backend.try_acquire(self.claim, deadline=now + 1)
@@ -130,9 +130,10 @@ def store():
 
 
 class Walk:
-    """Claims that ask, hold, freeze and come back, and a shelf of undelivered messages.
+    """A random walk of claims that ask, hold, freeze and return, with undelivered messages.
 
-    They belong to two clients, so that a client whose claim is gone still waits with another.
+    The claims belong to two clients, so that a client still waits with one claim when another is
+    gone.
     """
 
     def __init__(self, store: Shelved, chance: random.Random) -> None:
@@ -153,8 +154,8 @@ class Walk:
         if one.trusts(now):
             self.chance.choice((one.release, one.release, one.renew))()
         elif one.grant is not None:
-            one.renew_claim()  # its time is over: the holder was notified
-        elif not one.waits or self.chance.random() < 0.8:  # otherwise it is frozen
+            one.renew_claim()  # the lease is over, and its holder was notified
+        elif not one.waits or self.chance.random() < 0.8:  # otherwise the client is frozen
             self.ask(one)
 
     def ask(self, one: Waiter) -> None:
@@ -162,8 +163,8 @@ class Walk:
             return
         self.counts["pushed"] += 1
         if one.grant.token in self.broken:
-            # Law 2: a holder that was broken may run on until it asks; if it has asked since, it is
-            # no longer a holder.
+            # Law 2: a holder whose hold was broken may act until its next request. A claim that was
+            # answered after the break must not be trusted any more.
             assert one.answered_at <= self.broken[one.grant.token]
             one.renew_claim()
 
@@ -205,8 +206,8 @@ class Walk:
 def test_who_trusts_a_message_is_inside(seed: int, store: Shelved) -> None:
     """A claim that trusts a message is inside, and no two claims trust at the same time.
 
-    Clients freeze past their windows, are turned away and come back; operators break what is held
-    or only admitted; messages arrive late, twice, and in any order.
+    Clients freeze past their windows, are turned away and come back; operators break holds and
+    admitted claims; messages arrive late, twice, and in any order.
     """
     walk = Walk(store, random.Random(seed))  # noqa: S311
 
@@ -219,7 +220,7 @@ def test_who_trusts_a_message_is_inside(seed: int, store: Shelved) -> None:
 
 
 def test_a_message_of_an_earlier_admission_is_not_trusted(store: Shelved) -> None:
-    """Admitted, frozen past the window, turned away, back in line: the old wakeup comes then."""
+    """A waiter that lost its turn and rejoined the line does not trust the old wakeup."""
     holder, waiter = Waiter(store, 1), Waiter(store, 2)
     holder.ask()
     waiter.ask()
@@ -237,7 +238,7 @@ def test_a_message_of_an_earlier_admission_is_not_trusted(store: Shelved) -> Non
 
 
 def test_a_message_of_an_admission_that_was_broken_is_not_trusted(store: Shelved) -> None:
-    """Admitted, broken, back in line with its client's other claims: the old wakeup comes then."""
+    """A claim that was broken and has rejoined the line does not trust its old wakeup."""
     holder, *waiters = (Waiter(store, n, client="one") for n in range(1, 5))
     for one in (holder, *waiters):
         one.ask()
@@ -270,9 +271,9 @@ def pushed(store: Shelved, *, after: float, **options: Any) -> Waiter:
 def test_a_message_near_the_end_of_its_window_is_asked_about(
     store: Shelved, ttl: float, part: float
 ) -> None:
-    """Too little time is left for the renewal that must come first.
+    """The waiter asks the server when too little time is left for the first renewal.
 
-    A message is good for the ttl at most, if that is shorter than the window.
+    A message is valid for one window, or for the ttl if the ttl is shorter.
     """
     waiter = pushed(store, after=part * min(ttl, ADMISSION_WINDOW_SECONDS), ttl=ttl)
 
@@ -285,7 +286,7 @@ def test_a_message_near_the_end_of_its_window_is_asked_about(
 
 @pytest.mark.parametrize("ttl", [10.0, 1.0], ids="ttl {}".format)
 def test_a_message_that_comes_soon_is_enough(store: Shelved, ttl: float) -> None:
-    """It is trusted for the ttl at most, if that is shorter than the window."""
+    """A message that comes early grants the claim for one window, or for a shorter ttl."""
     waiter = pushed(store, after=0.45 * min(ttl, ADMISSION_WINDOW_SECONDS), ttl=ttl)
 
     was_pushed = waiter.ask()
@@ -297,7 +298,7 @@ def test_a_message_that_comes_soon_is_enough(store: Shelved, ttl: float) -> None
 
 
 def test_a_question_that_is_not_answered_leaves_the_claim_where_it_was(store: Shelved) -> None:
-    """The inbox keeps listening for it until the store says otherwise."""
+    """The inbox keeps listening for a claim whose request was not answered."""
     waiter = pushed(store, after=0.9 * ADMISSION_WINDOW_SECONDS)
     inbox, transport = store.backend._inbox, store.backend._transport
 

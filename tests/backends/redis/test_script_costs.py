@@ -1,4 +1,4 @@
-"""No script walks the line, however long it is."""
+"""No script walks the whole line, however long the line is."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ RUNS = 12
 
 @pytest.fixture
 def slow_each_time(scripted: Scripted):
-    """Find the calls of a sequence that take a millisecond or more in every run of it.
+    """Return a function that finds calls which take a millisecond or more in every run.
 
-    The server's own log includes the time spent waiting for a processor, so on a busy machine even
-    a lone HSET appears in it. A script that walks is slow in every run, at the same call; one that
-    was interrupted is not.
+    The server's slow log includes the time spent waiting for a processor, so on a busy machine even
+    a lone HSET appears in it. A script that walks the line is slow in every run, at the same call;
+    a script that was only interrupted is not.
     """
     scripted.ask("CONFIG", "SET", "slowlog-log-slower-than", 1000, "slowlog-max-len", 50_000)
 
@@ -71,7 +71,7 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
             scripted.release(one, tombstone=True)
         for one in waiters[-200:]:
             scripted.withdraw(one, tombstone=True)
-        # The admitted claim was silent: all 100 claims of its client are void.
+        # The admitted claim did not answer, so all 100 claims of its client are void.
         scripted.now += ADMISSION_WINDOW_SECONDS
         scripted.arrive(claim(10_001))
         scripted.inspect()
@@ -87,10 +87,10 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
 
 
 def test_a_hand_over_takes_few_commands(scripted: Scripted) -> None:
-    """One leaves, the next comes in, and the first joins the line again: all on the fast path.
+    """A release, the next admission and a new arrival all stay on the fast path.
 
-    The slow path takes half as many commands again, and twice the time because of everything that
-    it has to define.
+    The slow path runs half as many commands again, and takes twice the time because of everything
+    that it has to define.
     """
     first, second, third, again = (claim(n, client=f"client{n}") for n in (1, 2, 3, 4))
     scripted.prepare("acquire", "release")
@@ -105,13 +105,13 @@ def test_a_hand_over_takes_few_commands(scripted: Scripted) -> None:
     counted = scripted.ask("INFO", "commandstats")
     calls = dict(re.findall(rb"cmdstat_(\w+):calls=(\d+)", counted))
     inside = (b"hmget", b"hget", b"zrange", b"zscore", b"zadd", b"zrem", b"zrank", b"publish")
-    assert sum(int(calls[one]) for one in inside) == 18  # two of them read the test's clock
+    assert sum(int(calls[one]) for one in inside) == 18  # two of the calls read the test's clock
     assert b"exists" not in calls
     assert isinstance(scripted.arrive(second), Grant)
 
 
 def test_a_thousand_readers_are_let_in_by_turns(scripted: Scripted, slow_each_time) -> None:
-    """No script that admits them takes a millisecond, and no reader is left outside."""
+    """Many script calls, each shorter than a millisecond, admit all of the thousand readers."""
     writer = claim(0, capacity=ALL, weight=ALL)
     readers = [claim(n, capacity=ALL) for n in range(1, 1001)]
     keys = scripted.keys.of(NAME)
@@ -138,7 +138,7 @@ def test_the_dead_are_passed_over_by_turns(scripted: Scripted) -> None:
     scripted.arrive(alive)
     scripted.now += 30  # the holder's ttl is over, then the first dead waiter is admitted
     scripted.beat("alive")
-    scripted.now += ADMISSION_WINDOW_SECONDS  # which does not answer
+    scripted.now += ADMISSION_WINDOW_SECONDS  # the dead waiter does not answer
 
     turns = 0
     while scripted.beat("alive").is_unsettled:

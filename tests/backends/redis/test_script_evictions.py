@@ -1,6 +1,7 @@
-"""What the scripts believe after the server evicted one key of a name and kept the others.
+"""How the scripts treat a name after the server evicted one of the name's keys.
 
-A count is checked against what it counts: otherwise a free name refuses, or two claims come in.
+The scripts check each count against the entries that it counts. Otherwise a free name would be
+refused, or two claims would be inside at once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def _evict(scripted: Scripted, kind: str) -> None:
 
 
 def test_a_name_whose_line_was_evicted_is_free_when_its_holder_leaves(scripted: Scripted) -> None:
-    """It is free even for a claim that does not wait, since the evicted waiters may be dead."""
+    """The name is free even for a claim that does not queue: the evicted waiters may be dead."""
     scripted.arrive(HOLDER)
     scripted.arrive(claim(1, client="dead"))
     _evict(scripted, "line")
@@ -33,7 +34,7 @@ def test_a_name_whose_line_was_evicted_is_free_when_its_holder_leaves(scripted: 
 def test_a_heartbeat_says_that_the_line_was_evicted(
     others: int, scripted: Scripted, *, is_back: bool
 ) -> None:
-    """Even if others have made a new line meanwhile, and the claim is in neither."""
+    """A waiter learns of its lost line even if other claims have formed a new line meanwhile."""
     scripted.arrive(HOLDER)
     for n in (1, 2):
         scripted.arrive(claim(n, client="waiter"))
@@ -59,7 +60,7 @@ def test_a_heartbeat_says_that_the_line_was_evicted(
 
 
 def test_the_claims_of_a_lost_line_are_not_counted_in_the_next(scripted: Scripted) -> None:
-    """Withdrawing one takes nothing from its client's claims in the new line."""
+    """Withdrawing a claim of the lost line does not change the count of claims in the new line."""
     scripted.arrive(HOLDER)
     for n in (1, 2):
         scripted.arrive(claim(n, client="waiter"))
@@ -77,7 +78,7 @@ def test_the_claims_of_a_lost_line_are_not_counted_in_the_next(scripted: Scripte
 def test_a_late_request_for_an_evicted_hold_does_not_let_two_in(
     verb: str, scripted: Scripted
 ) -> None:
-    """By then the next claim is inside, and only that one counts."""
+    """Once the next claim is inside, a late request for the evicted hold admits no third claim."""
     scripted.arrive(HOLDER)
     scripted.arrive(claim(1, client="next"))
     _evict(scripted, "ends")
@@ -94,7 +95,7 @@ def test_a_late_request_for_an_evicted_hold_does_not_let_two_in(
 
 
 def test_an_owner_whose_hold_was_evicted_does_not_come_in_uncounted(scripted: Scripted) -> None:
-    """Another key also records that it was inside; it comes in as any other claim would."""
+    """An owner whose hold was evicted must queue, although another key still records the hold."""
     scripted.arrive(claim(0, party="saga"))
     scripted.arrive(claim(1, client="waiter"))
     _evict(scripted, "ends")
@@ -105,7 +106,7 @@ def test_an_owner_whose_hold_was_evicted_does_not_come_in_uncounted(scripted: Sc
 
 
 def test_an_owner_is_known_inside_where_that_was_evicted(scripted: Scripted) -> None:
-    """Otherwise its second claim would wait for its first, which may wait for the second."""
+    """An owner's second claim must not wait for its first, or the two would deadlock."""
     first = scripted.arrive(claim(0, party="saga"))
     scripted.arrive(claim(1, client="stranger"))
     _evict(scripted, "kin")
@@ -123,7 +124,7 @@ def test_an_owner_is_known_inside_where_that_was_evicted(scripted: Scripted) -> 
 def test_the_claims_of_an_owner_come_in_together_though_it_was_evicted_that_they_wait(
     scripted: Scripted,
 ) -> None:
-    """The stranger between them waits for the first claim, which may wait for the second."""
+    """An owner's two claims are admitted together, or the first could wait for the second."""
     scripted.arrive(HOLDER)
     first, stranger, second = (
         claim(1, party="saga", client="one"),
@@ -145,7 +146,7 @@ def test_the_claims_of_an_owner_come_in_together_though_it_was_evicted_that_they
 def test_the_dead_of_an_owner_do_not_stand_before_its_living_when_their_line_was_evicted(
     scripted: Scripted,
 ) -> None:
-    """There are more dead claims than one step looks at."""
+    """An owner's living claims get in although one step cannot look past its many dead claims."""
     scripted.arrive(HOLDER)
     for n in range(1, 20):
         scripted.arrive(claim(n, party="saga", client="dead"))
@@ -165,7 +166,7 @@ def test_the_dead_of_an_owner_do_not_stand_before_its_living_when_their_line_was
 
 
 def test_tombstones_that_were_evicted_are_counted_no_more(scripted: Scripted) -> None:
-    """Otherwise the name would stay off the fast path for as long as it is in use."""
+    """A stale count of tombstones would keep the name off the fast path while it is in use."""
     scripted.arrive(HOLDER)
     scripted.withdraw(claim(1), tombstone=True)
     _evict(scripted, "gone")

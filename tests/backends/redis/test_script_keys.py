@@ -10,7 +10,7 @@ from lockfast.model import Grant, Renewal
 
 
 def test_tokens_grow_when_the_clock_is_put_back(scripted: Scripted) -> None:
-    """An hour ahead, then right again: the token is still one more than the last."""
+    """After the clock goes back an hour, the next token is still one larger than the last."""
     scripted.now += 3600
     first = scripted.arrive(claim(1))
     scripted.release(claim(1), tombstone=False)
@@ -22,7 +22,7 @@ def test_tokens_grow_when_the_clock_is_put_back(scripted: Scripted) -> None:
 
 
 def test_a_name_is_remembered_a_day_beyond_its_last_token(scripted: Scripted) -> None:
-    """If it were counted from the last use, tokens could go back once a clock had jumped ahead."""
+    """The day counts from the last token: a clock that jumped ahead must not make tokens repeat."""
     scripted.now += 3600
     scripted.arrive(claim(1))
     scripted.release(claim(1), tombstone=False)
@@ -37,7 +37,7 @@ def test_a_name_is_remembered_a_day_beyond_its_last_token(scripted: Scripted) ->
 
 
 def test_a_name_is_remembered_while_it_is_held_and_renewed(scripted: Scripted) -> None:
-    """A lease may be renewed for a week with the token of its first day."""
+    """A name must not expire while a lease is renewed for a week with its first token."""
     holder, waiter = claim(1, ttl=600.0), claim(2)
     scripted.arrive(holder)
     scripted.arrive(waiter)
@@ -51,7 +51,7 @@ def test_a_name_is_remembered_while_it_is_held_and_renewed(scripted: Scripted) -
 
 
 def test_every_key_of_a_name_vanishes_by_itself(scripted: Scripted) -> None:
-    """Whatever a dead client left behind, including owners, tombstones and waiters."""
+    """All keys of a name have an expiry time, including those that dead clients left behind."""
     scripted.arrive(claim(1, party="saga"))
     scripted.arrive(claim(2))
     scripted.arrive(claim(3, party="other"))
@@ -66,7 +66,7 @@ def test_every_key_of_a_name_vanishes_by_itself(scripted: Scripted) -> None:
 def test_times_beyond_all_counting_leave_no_key_without_an_end(
     verb: str, scripted: Scripted
 ) -> None:
-    """Our clients never send such times; the server must not stop in the middle of a verb."""
+    """Absurdly long times, which our clients never send, must not make a script stop halfway."""
     holder = claim(1, client="holder", ttl=1.0, lock_delay=1e16, min_hold=1e16)
     scripted.arrive(holder)
     scripted.arrive(claim(2))
@@ -84,7 +84,7 @@ def test_times_beyond_all_counting_leave_no_key_without_an_end(
 
 
 def test_a_clock_put_back_does_not_keep_a_dead_holder_for_ever(scripted: Scripted) -> None:
-    """An hour back: the name is free after the holder's ttl, not after an hour."""
+    """After the clock goes back an hour, a dead holder's name is free after its ttl."""
     scripted.arrive(claim(1, ttl=90.0))
     scripted.now -= 3600
     scripted.arrive(claim(2))
@@ -95,7 +95,7 @@ def test_a_clock_put_back_does_not_keep_a_dead_holder_for_ever(scripted: Scripte
 
 @pytest.mark.parametrize("evicted", requests.DOOR_KEYS)
 def test_a_name_survives_the_eviction_of_any_of_its_keys(evicted: str, scripted: Scripted) -> None:
-    """A server with the wrong policy may lose a lock, but never blocks a name."""
+    """An evicted key may lose a lock, but never blocks its name."""
     scripted.arrive(claim(0, party="saga"))
     scripted.arrive(claim(1, party="saga"))
     for n in (2, 3):
@@ -121,11 +121,11 @@ def test_a_name_survives_the_eviction_of_any_of_its_keys(evicted: str, scripted:
 def test_an_owner_comes_in_anew_where_the_door_was_evicted_alone(
     scripted: Scripted, *, is_withdrawn: bool
 ) -> None:
-    """What is left of its claims says that it is inside, but no record confirms it."""
+    """Other keys still list the owner's claim, but without the door the claim is not inside."""
     scripted.arrive(claim(0, party="saga"))
     scripted.ask("DEL", scripted.key("door"))
     if is_withdrawn:
-        scripted.withdraw(claim(1), tombstone=True)  # which creates a door
+        scripted.withdraw(claim(1), tombstone=True)  # the withdrawal creates a new door
 
     assert isinstance(scripted.arrive(claim(2, party="saga")), Grant)
 

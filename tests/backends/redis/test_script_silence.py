@@ -1,4 +1,4 @@
-"""Which clients the scripts pass over for being silent too long, and how they learn of it."""
+"""Which silent clients the scripts pass over, and how those clients learn of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockfast.model import Grant, Held
 
 
 def test_those_who_were_not_heard_for_long_are_passed_over(scripted: Scripted) -> None:
-    """Three heartbeats missed: the line does not wait one window for each dead client."""
+    """Clients that missed three heartbeats are passed over without an admission window each."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     for n in range(1, 10):
@@ -27,7 +27,7 @@ def test_those_who_were_not_heard_for_long_are_passed_over(scripted: Scripted) -
 
 
 def test_clients_that_fell_silent_together_cost_one_window(scripted: Scripted) -> None:
-    """However many there are: live clients were heard while the first one's window ran."""
+    """One window is enough for all dead clients: live clients send a heartbeat while it runs."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     for n in range(1, 101):
@@ -69,7 +69,7 @@ def test_who_was_heard_while_the_window_of_the_dead_ran_keeps_its_place(
 def test_who_was_passed_over_for_its_silence_is_told_though_others_of_its_client_wait(
     scripted: Scripted,
 ) -> None:
-    """Its heartbeat was only late, and now shows that the client is alive."""
+    """A client whose heartbeat was only late learns from its reply that its place was lost."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     for n, client in enumerate(("dead", "late", "other", "other", "late"), 1):
@@ -89,7 +89,7 @@ def test_who_was_passed_over_for_its_silence_is_told_though_others_of_its_client
 
 
 def test_a_window_that_ran_out_is_forgotten_with_the_line(scripted: Scripted) -> None:
-    """The doubt about clients that waited then is kept no longer than they wait."""
+    """The record that a window ran out is removed together with the line."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=60.0))
     scripted.arrive(claim(1, client="dead"))
@@ -104,7 +104,7 @@ def test_a_window_that_ran_out_is_forgotten_with_the_line(scripted: Scripted) ->
 
 
 def test_a_late_request_does_not_divert_the_rings_of_its_client(scripted: Scripted) -> None:
-    """It names the inbox that was open when it was sent; the one opened later is kept."""
+    """A late request names an old inbox, but the client's newer inbox is kept."""
     scripted.arrive(claim(0, client="holder"))
     keys = scripted.keys.of(NAME)
 
@@ -119,7 +119,7 @@ def test_a_late_request_does_not_divert_the_rings_of_its_client(scripted: Script
 def test_a_waiter_that_asks_by_itself_keeps_its_place_however_long_it_was_silent(
     scripted: Scripted,
 ) -> None:
-    """It is too late only if its turn came meanwhile."""
+    """Silence costs a waiter its place only if its turn came while it was silent."""
     scripted.patience = 7_000_000
     scripted.arrive(claim(0, ttl=600.0))
     for n in (1, 2):
@@ -133,7 +133,7 @@ def test_a_waiter_that_asks_by_itself_keeps_its_place_however_long_it_was_silent
 
 
 def test_a_client_turned_away_learns_it_by_its_heartbeat(scripted: Scripted) -> None:
-    """Its epoch has changed, so it asks again and joins at the end."""
+    """The heartbeat's reply shows a new epoch, so the client asks again and joins at the end."""
     scripted.arrive(claim(0))
     for n in (1, 2):
         scripted.arrive(claim(n, client="slow"))

@@ -18,7 +18,7 @@ from lockfast.options import LONGEST_TTL
 
 
 def test_the_scripts_have_the_times_of_the_door() -> None:
-    """Two languages, one value for each constant."""
+    """The Lua scripts and the Python door use the same value for each constant."""
     source = redis_script("acquire").source.decode()
 
     assert (
@@ -30,7 +30,7 @@ def test_the_scripts_have_the_times_of_the_door() -> None:
 
 
 def test_the_straight_ways_have_the_times_of_the_long_one() -> None:
-    """The fast paths run before the constants are defined, so each repeats their values."""
+    """The fast paths run before the constants are defined, so they repeat the values."""
     acquire, release = (redis_script(verb).source.decode() for verb in ("acquire", "release"))
     times = dict(re.findall(r"(PATIENCE|GLANCE|DAY)\b[^=]* = (\d+)", acquire))
     day = f") / 1000) + {times['DAY']} <= tonumber("
@@ -52,7 +52,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_scripts_answer_as_the_door_does(kind: str, seed: int, scripted: Scripted) -> None:
-    """Any sequence of verbs, on both, by the same clock: the same replies and tokens."""
+    """The scripts and the door give the same replies and tokens for any sequence of verbs."""
     chance = random.Random(f"{kind} {seed}")  # noqa: S311
     walk = Walk(scripted, chance, **KINDS[kind])
 
@@ -94,13 +94,13 @@ class Walk:
         if not self.claims:
             self.claims.append(self.new_claim())
         if self.is_plain and self.door.places and self.chance.random() < 0.6:
-            return self.door.places[0].claim  # the claim inside, so that its turn passes on
+            return self.door.places[0].claim  # often the holder, so that turns pass on
         return self.chance.choice(self.claims[-12:])
 
     def new_claim(self) -> Claim:
         chance = self.chance
         if self.is_plain:
-            # So many clients that few of them are in line twice, but some are.
+            # Choose from enough clients that only a few of them are in line twice.
             return claim(
                 len(self.claims), client=f"client{chance.randrange(9)}", ttl=chance.choice((5, 20))
             )
@@ -136,9 +136,10 @@ class Walk:
         assert self.simple(answer) == self.simple(expected)
 
     def simple(self, answer: Grant | Held | str) -> object:
-        """Return what must agree: when to ask again is a hint, and differs between stores.
+        """Return the part of a reply on which the scripts and the door must agree.
 
-        A place may count claims that are gone and not yet dropped.
+        The time to ask again is a hint, and differs between stores. A place in line may include
+        claims that are gone but not yet removed.
         """
         if not isinstance(answer, Held):
             return answer
@@ -169,13 +170,13 @@ class Walk:
         self.scripted.now += self.chance.choice((0.25, 0.5, 1.0, 2.5, 7.0, 30.0, 90.0))
 
     def check_sums(self) -> None:
-        """Check that what the scripts count is what is there."""
+        """Check that every count that the scripts keep matches the stored entries."""
         records = self.scripted.records()
         if not records:
             return
         self.check_ends(records)
         if b"solo" in records:
-            # One hold, and nothing else to be counted.
+            # With a single hold there is nothing else to count.
             assert not self.scripted.ask(
                 "EXISTS", *(self.scripted.key(k) for k in ("ends", "line"))
             )
@@ -202,7 +203,7 @@ class Walk:
         assert (b"gone" in records) == bool(gone)
 
     def check_ends(self, records: dict[bytes, bytes]) -> None:
-        """All keys of a name expire together; otherwise one lock per order would fill the store."""
+        """Check that all keys of a name expire together; leftover keys would fill the store."""
         keys = [self.scripted.key(one) for one in requests.DOOR_KEYS]
         ends = {self.scripted.ask("PEXPIRETIME", one) for one in keys} - {-2}
         assert ends == {int(records[b"keep"])}

@@ -1,4 +1,4 @@
-"""When asyncio requests go out: a lone one at once, those of many tasks together."""
+"""When asyncio sends requests: a lone request at once, those of many tasks together."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def linked() -> tuple[Sent, RedisConnection, TalksTo]:
 
 
 def test_a_lone_request_goes_out_at_once():
-    """There is nothing to batch, so waiting for the loop's next turn would only delay it."""
+    """A lone request has no others to be batched with, so it does not wait for the next turn."""
 
     async def play() -> None:
         sent, connection, transport = linked()
@@ -71,7 +71,7 @@ def test_a_lone_request_goes_out_at_once():
 
 
 def test_requests_of_one_turn_go_out_together():
-    """In batches, so that the server has work to do while the rest is written."""
+    """Requests of one turn go out in batches, so that the server starts before all are written."""
 
     async def play() -> None:
         sent, connection, transport = linked()
@@ -89,15 +89,15 @@ def test_requests_of_one_turn_go_out_together():
 
 
 def test_what_is_asked_as_one_goes_out_as_one():
-    """Even if no other task sends a request."""
+    """Requests that are passed to one `send_all` go out in a single write."""
 
     async def play() -> None:
         sent, connection, transport = linked()
         asking = asyncio.ensure_future(
             transport.send_all([ASKED] * 2, deadline=Clock().now() + PATIENCE)
         )
-        await asyncio.sleep(0)  # it starts
-        await asyncio.sleep(0)  # and sends
+        await asyncio.sleep(0)  # the task starts
+        await asyncio.sleep(0)  # and sends its requests
 
         assert sent.writes == [ASKED * 2]
         connection.data_received(b":1\r\n:2\r\n")
@@ -108,7 +108,7 @@ def test_what_is_asked_as_one_goes_out_as_one():
 
 
 def test_a_loop_goes_to_sleep_although_no_answer_comes():
-    """It polls for the reply only for a moment, and other tasks get their turns meanwhile."""
+    """The loop polls for a reply only briefly, and then sleeps until the reply comes."""
 
     async def play() -> None:
         _, connection, transport = linked()
@@ -128,7 +128,7 @@ def test_a_loop_goes_to_sleep_although_no_answer_comes():
 
 
 def test_what_comes_before_a_request_has_gone_out_is_not_its_answer():
-    """Whatever the server meant by it: a grant that nobody requested is held by nobody."""
+    """A reply that arrives before its request was sent must not be taken for a grant."""
 
     async def play() -> None:
         _, connection, transport = linked()

@@ -29,7 +29,7 @@ class Far:
         self.written: list[bytes] = []
 
     def set_protocol(self, _: object) -> None:
-        """Nothing else reads."""
+        """Ignore the protocol, because `write` delivers the replies itself."""
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
@@ -67,7 +67,7 @@ def ask(connection: RedisConnection, *, within: float) -> asyncio.Future[Any]:
 async def test_a_deadline_shorter_than_a_round_trip_fails_alone(
     connection: RedisConnection, there: Far
 ) -> None:
-    """Requests with enough time get their replies, on the same connection."""
+    """A request with a short deadline fails alone; patient requests still get their replies."""
     hurried, patient = ask(connection, within=SHORT), ask(connection, within=LONG)
 
     with pytest.raises(OutcomeUnknown):
@@ -82,7 +82,7 @@ async def test_a_deadline_shorter_than_a_round_trip_fails_alone(
 async def test_a_link_that_is_cut_is_found_by_one_hurried_request(
     connection: RedisConnection, there: Far
 ) -> None:
-    """As soon as it has been silent for long enough, even if nobody sends again."""
+    """One unanswered request reveals a cut link once the link has been silent long enough."""
     there.is_cut = True
     asked_at = asyncio.get_running_loop().time()
     with pytest.raises(OutcomeUnknown):
@@ -100,7 +100,7 @@ async def test_a_link_that_is_cut_is_found_by_one_hurried_request(
 async def test_a_link_that_is_cut_is_found_however_short_all_deadlines_are(
     connection: RedisConnection, there: Far
 ) -> None:
-    """Each deadline is too short to tell; several in a row are not."""
+    """Several hurried requests in a row reveal a cut link, though each alone is too short."""
     assert await ask(connection, within=LONG) == b"PONG"
     there.is_cut = True
     asked_at = asyncio.get_running_loop().time()
@@ -128,7 +128,7 @@ async def test_a_link_that_is_cut_is_lost_at_the_deadline_of_a_patient_request(
 async def test_a_subscription_that_is_not_confirmed_in_time_is_taken_back(
     connection: RedisConnection, there: Far
 ) -> None:
-    """The connection lives on, and nothing would read messages sent to the old name."""
+    """A subscription that was not confirmed in time is cancelled: nothing reads its messages."""
     clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]
     transport = RedisTransport(kind=object, options={}, clock=clock, where="there")
     transport._connection = connection

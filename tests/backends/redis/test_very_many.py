@@ -13,7 +13,7 @@ TIMEOUT = 2.0
 
 
 def test_a_slow_server_has_the_whole_time_for_each_page(url):
-    """Inspecting many waiters and surveying many names do not fail for being long."""
+    """Each page of a long inspection or survey has the full request timeout."""
     clock = ManualClock(1000.0)
     backend = RedisBackend(url=url, location="here", clock=clock)
     for number in range(120):
@@ -36,7 +36,7 @@ def test_a_slow_server_has_the_whole_time_for_each_page(url):
 
 
 def test_very_many_leases_are_renewed_in_turns(url):
-    """Each batch has a deadline of its own, and the first replies do not wait for the last."""
+    """Each batch of renewals has its own deadline, and its replies are used at once."""
     count = 3 * RENEW_BATCH
     answered: list[object] = []
 

@@ -1,4 +1,4 @@
-"""What is sent and received: replies however they are split, names whatever they contain."""
+"""Parsing of replies, however they are split, and encoding of names, whatever they contain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REPLIES = (
 
 
 def test_replies_are_read_however_they_are_cut() -> None:
-    """Byte by byte, or all in one piece."""
+    """Replies are parsed alike whether they come byte by byte or all at once."""
     stream = b"".join(data for data, _ in REPLIES)
     expected = [value for _, value in REPLIES]
     for size in (1, 2, 3, 7, 50, len(stream)):
@@ -51,7 +51,7 @@ def test_replies_are_read_however_they_are_cut() -> None:
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad Request\r\n", b"SSH-2.0-x", b"\x15\x03\x03"])
 def test_another_protocol_is_noticed(data: bytes) -> None:
-    """At its first byte, even before a line has ended."""
+    """Another protocol is noticed at its first byte, even before a line has ended."""
     parser = RespCodec()
     parser.feed(data)
 
@@ -60,7 +60,7 @@ def test_another_protocol_is_noticed(data: bytes) -> None:
 
 
 def test_arguments_are_counted_not_quoted() -> None:
-    """Nothing in an argument can end it."""
+    """Arguments are sent with their length, so no byte in an argument can end it."""
     assert (
         packed(b"GET", b"a\r\nFLUSHALL\r\n") == b"*2\r\n$3\r\nGET\r\n$13\r\na\r\nFLUSHALL\r\n\r\n"
     )
@@ -68,7 +68,7 @@ def test_arguments_are_counted_not_quoted() -> None:
 
 @pytest.mark.parametrize("name", ["a", "{a}", "}{", "%7B", "%257B", "{}", "a}b", "x:door", "*?[a]"])
 def test_a_name_is_found_again_in_its_key_and_chooses_no_slot(name: str) -> None:
-    """The only braces in a key are ours, around the whole name."""
+    """A key contains only our own braces, around the whole encoded name."""
     keys = requests.RedisKeys("app")
 
     key = keys.door(name)
@@ -80,7 +80,7 @@ def test_a_name_is_found_again_in_its_key_and_chooses_no_slot(name: str) -> None
 
 
 def test_the_driver_packs_nothing_by_c_code(monkeypatch):
-    """An exception that a signal raises inside the hiredis packer ends the interpreter."""
+    """The hiredis packer is not used: a signal that raises inside it ends the interpreter."""
     server = shared_server()
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", True)
     monkeypatch.setattr("redis.connection.HiredisRespSerializer.pack", _refuse, raising=False)

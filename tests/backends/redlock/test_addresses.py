@@ -146,12 +146,12 @@ def test_sync_clients_are_not_for_asyncio():
 
 
 def answered(locks) -> None:
-    """Acquire as often as a busy machine keeps nodes from answering in time."""
+    """Acquire, and try again while a busy machine keeps nodes from answering in time."""
     eventually(lambda: locks.lock("door").acquire(), despite=(BackendUnavailable,))
 
 
 def test_two_addresses_of_one_server_are_refused(flavour, namespace):
-    """However many of the others are healthy."""
+    """Two addresses of one server are refused even if a majority of other nodes is healthy."""
     nodes = shared_nodes()
     places = [*(one.address for one in nodes[:4]), f"localhost:{nodes[0].port}"]
     locks = flavour.locks(f"redlock://{','.join(places)}", namespace=namespace, node_timeout=5)
@@ -170,7 +170,7 @@ def test_another_max_ttl_is_refused_naming_both(flavour, namespace):
 
 
 def test_a_client_with_another_number_of_nodes_is_refused_naming_both(flavour, namespace):
-    """Its majority and that of the others need not share a node."""
+    """A majority of three nodes and a majority of five nodes need not share a node."""
     nodes = shared_nodes()
     nodes.found([namespace])
     with Locks(nodes.url, namespace=namespace, node_timeout=5) as locks:
@@ -182,7 +182,7 @@ def test_a_client_with_another_number_of_nodes_is_refused_naming_both(flavour, n
 
 
 def test_nodes_can_be_added_while_no_client_is_there(flavour, namespace):
-    """What the old nodes remember stays: tokens keep growing, and they teach the new nodes."""
+    """When nodes are added, the old nodes teach the new ones, so that tokens keep growing."""
     nodes = shared_nodes()
     nodes.found([namespace])
     options = {"namespace": namespace, "node_timeout": 5, "request_timeout": 20}

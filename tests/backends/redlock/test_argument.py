@@ -1,4 +1,4 @@
-"""The page that acts out the argument about Redlock does what it says."""
+"""The examples on the page about the Redlock argument have the outcomes that the page shows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_each_claim_has_the_outcome_that_the_page_shows(tmp_path):
     try:
         printed, complaints = reader.communicate(json.dumps(steps), timeout=170)
     finally:
-        with suppress(ProcessLookupError):  # everything it started has ended, as it should
+        with suppress(ProcessLookupError):  # all of its processes have ended, as they should
             os.killpg(reader.pid, signal.SIGKILL)
 
     assert printed.endswith(f"{DONE}\n"), complaints

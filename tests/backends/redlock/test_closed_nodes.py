@@ -21,7 +21,7 @@ PASSWORD, CLERKS = "a-password", ("first-clerks", "second-clerks")
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[RedlockNodes]:
-    """One with users and no TLS, one with TLS and a password, one with TLS and users."""
+    """A node with users and no TLS, a node with TLS and a password, a node with TLS and users."""
     nodes = RedlockNodes(0)
     tls = certificates()
     nodes.servers = [RedisServer(), RedisServer(tls=tls, password=PASSWORD), RedisServer(tls=tls)]
@@ -41,7 +41,7 @@ def nodes(fleet, namespace) -> RedlockNodes:
 
 @pytest.fixture(params=["redlock", "redlocks"])
 def opened(request, flavour, nodes, namespace):
-    """Open a client with either scheme; options say where a node differs from it."""
+    """Return a function that opens a client; per-node options override the scheme's default."""
     is_tls = request.param == "redlocks"
 
     def open_one(*passwords: str):

@@ -1,4 +1,4 @@
-"""A thread that finds no idle connections opens them, to all nodes at once."""
+"""A thread that finds no idle connections opens new connections to all nodes at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockfast.backends.redlock.nodes_threads import NodeTransport
 
 
 def test_connections_that_are_missing_are_made_at_once(namespace, monkeypatch):
-    """None is open before all of them have begun: one that hangs delays no other."""
+    """All missing connections are opened in parallel, so a node that hangs delays no other node."""
     nodes = shared_nodes()
     nodes.found([namespace])
     together = threading.Barrier(5, timeout=50)

@@ -1,4 +1,4 @@
-"""Connections of the sync flavour that are refused or break: what happens to the others."""
+"""How refused or broken connections of the sync flavour affect the other connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FULL = BackendUnavailable("max number of clients reached")
 
 
 class StandInLink:
-    """A connection on which no reply comes; it may break."""
+    """A connection on which no reply comes, and which a test may break."""
 
     generation = 0
     used_at = 0.0
@@ -64,7 +64,7 @@ def dialed(monkeypatch) -> list[float]:
 
 
 def connected(nodes: Nodes) -> NodeConnection:
-    """Return an idle connection that was made before."""
+    """Add an idle connection to the node, and return that connection."""
     line = nodes.transports[0].know(NodeConnection(StandInLink(), nodes.nodes[0]))  # type: ignore[arg-type]
     nodes._give_back(line.node, line)
     return line
@@ -75,10 +75,10 @@ def asked(nodes: Nodes) -> Round:
 
 
 def test_a_connection_too_many_costs_those_nothing_that_are_there(nodes):
-    """A thread finds no idle connection and cannot open another: its round goes without."""
+    """A thread that can open no connection works without the node, which stays ready."""
     node = nodes.nodes[0]
     line = connected(nodes)
-    assert nodes._kept(node, 1.0) is line  # by another thread, in the middle of a call
+    assert nodes._kept(node, 1.0) is line  # as another thread would, during a call
 
     assert asked(nodes).replies == [FULL]
 
@@ -88,7 +88,7 @@ def test_a_connection_too_many_costs_those_nothing_that_are_there(nodes):
 
 
 def test_one_who_tells_a_node_something_loses_it_for_nobody(nodes):
-    """What could not be sent goes out on a connection of its own, or with the next request."""
+    """Deferred requests that cannot be sent now do not make the node count as away."""
     node, line = nodes.nodes[0], connected(nodes)
     assert nodes._kept(node, 1.0) is line
 
@@ -115,7 +115,7 @@ def obligation(nodes: Nodes) -> NodeConnection:
 
 @pytest.mark.parametrize("made", [obligation, connected])
 def test_a_slow_node_whose_connection_broke_is_connected_to_again(nodes, made):
-    """Whether or not a reply was outstanding on the broken one."""
+    """A slow node whose connection broke is connected to again, with or without a reply due."""
     made(nodes).connection.close()
     nodes.nodes[0].is_slow = True
 
@@ -136,7 +136,7 @@ def test_a_slow_node_is_left_alone_while_a_connection_to_it_is_in_use(nodes, dia
 
 
 def test_no_node_is_slow_in_a_child(nodes):
-    """The child does not wait for the parent's replies: otherwise it would never connect."""
+    """A forked child forgets which nodes are slow, or it would wait for its parent's replies."""
     obligation(nodes)
 
     nodes.after_fork_in_child()

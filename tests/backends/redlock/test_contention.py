@@ -32,7 +32,7 @@ def opened(flavour, namespace):
 
 @pytest.fixture
 def nobody_looks(monkeypatch):
-    """Keep claims from asking again without a wakeup: in time that would let them in too."""
+    """Keep claims from asking again without a wakeup, which would hide a missing wakeup."""
     for one in (sync_claiming, async_claiming):
         monkeypatch.setattr(one, "WAITER_POLL_SECONDS", 3600.0)
 
@@ -88,7 +88,7 @@ def test_who_waits_is_woken_though_the_first_node_is_dead(flavour, namespace, na
 
 @pytest.mark.usefixtures("nobody_looks")
 def test_who_waits_is_woken_by_any_node(flavour, namespace, name, outliving, eventually):
-    """The first two nodes cannot wake it here: they have sent it nothing since it subscribed."""
+    """A waiter is woken by the other nodes if the first two never confirm its subscription."""
     nodes = shared_nodes()
     nodes.found([namespace])
     ways = [outliving.enter_context(Proxy(one.port)) for one in nodes[:2]]
@@ -108,7 +108,7 @@ def test_who_waits_is_woken_by_any_node(flavour, namespace, name, outliving, eve
 def test_who_waits_is_woken_though_two_nodes_keep_what_has_ended(
     opened, flavour, namespace, name, eventually
 ):
-    """One of them is the node that waiters ask first: it could not notify them of a release."""
+    """A waiter is woken even if two nodes, including the one asked first, keep an old hold."""
     for one in shared_nodes()[:2]:
         keep(one, namespace, name)
     holder = opened().lock(name).acquire()
@@ -136,6 +136,6 @@ def keys_of(namespace, name):
 
 
 def is_waited_for(node, namespace, name):
-    """Whether the node would wake a waiter."""
+    """Return whether a waiter is registered at the node."""
     with node.client() as client:
         return client.zcard(keys_of(namespace, name)[NODE_KEYS.index("waiting")])

@@ -1,4 +1,4 @@
-"""What the nodes' replies mean, and when a node counts again: values in, values out."""
+"""What the nodes' replies mean, and when a node counts again; tested without servers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_where_a_majority_forgot_time_has_to_do():
 
 
 def test_half_of_an_even_number_is_no_majority_that_forgot():
-    """Part of each majority that granted a token is among the nodes that count."""
+    """If half of the nodes count, every majority that granted a token includes one of them."""
     teacher = Witness(counts=True, known_for=LONG, ceiling=7)
     forgetful = Witness(counts=False, known_for=LONG, ceiling=0)
 
@@ -127,7 +127,7 @@ def test_a_name_is_closed_until_a_majority_has_opened():
 
 
 def test_a_node_that_was_not_heard_is_not_taken_for_an_open_one():
-    """Otherwise the next attempt would depend on it, however long it stays silent."""
+    """A silent node does not count as open: the next attempt would depend on its reply."""
     refusals = [seen("", shut=100.0 + one) for one in (1, 2, 3)]
 
     [closing] = replies.held(refusals, nodes=5, look_again=60.0).closing
@@ -146,7 +146,7 @@ def test_a_renewal_at_a_node_that_does_not_count_is_none():
 
 
 class StandIns:
-    """Five nodes that reply in a given order; a node that is not in it does not reply."""
+    """Five nodes that reply in the order of `tokens`; nodes without a token do not reply."""
 
     def __init__(self, tokens: dict[int, int], *, had: bool = True) -> None:
         self.uncounted: set[int] = set()
@@ -161,10 +161,10 @@ class StandIns:
         return work()
 
     def may_enrol(self) -> None:
-        """No node has to be enrolled."""
+        """Do nothing, because no node has to be enrolled."""
 
     def check_mismatches(self) -> None:
-        """All nodes are on the same terms."""
+        """Do nothing, because all nodes are on the same terms."""
 
     def is_cut_short(self, _found) -> bool:
         return False
@@ -217,7 +217,7 @@ def token_of(nodes: StandIns) -> int:
 
 
 def test_a_repeat_that_hears_late_joiners_first_finds_the_token_of_the_majority():
-    """Nodes 0, 1 and 2 granted it; 3 and 4 joined later, each with a larger token of its own."""
+    """Nodes 0, 1 and 2 granted the claim; nodes 3 and 4 joined later with larger tokens."""
     nodes = StandIns({0: 5, 3: 8, 4: 9, 1: 5, 2: 5})
 
     assert token_of(nodes) == 5
@@ -233,7 +233,7 @@ def test_a_repeat_waits_for_no_node_that_is_known_to_hang():
 
 
 def test_a_grant_that_is_no_repeat_waits_for_nobody():
-    """No majority granted it before, so none of its tokens is in use: the largest is raised."""
+    """No majority granted the claim before, so all nodes are raised to the largest token."""
     nodes = StandIns({0: 5, 3: 8, 4: 9, 1: 5, 2: 5}, had=False)
 
     assert token_of(nodes) == 9
@@ -241,7 +241,7 @@ def test_a_grant_that_is_no_repeat_waits_for_nobody():
 
 
 def test_a_first_node_that_does_not_answer_is_told_that_the_attempt_is_over():
-    """It was asked, though not along with the others: that request may still arrive."""
+    """The request to the node that was asked first may still arrive, so it is withdrawn too."""
     nodes = StandIns({1: 5, 2: 5})
     for one in nodes.nodes:
         one.counts, one.scripts = True, Scripts("a birth")
@@ -255,7 +255,7 @@ def test_a_first_node_that_does_not_answer_is_told_that_the_attempt_is_over():
 
 
 def test_a_first_node_that_does_not_count_any_more_decides_nothing():
-    """It was restarted a moment ago: waiters ask the others."""
+    """A first node that was just restarted does not count, so waiters ask the other nodes."""
     nodes = StandIns(dict.fromkeys(range(5), 5))
     nodes.uncounted = {0}
     for one in nodes.nodes:
@@ -266,7 +266,7 @@ def test_a_first_node_that_does_not_count_any_more_decides_nothing():
 
 
 def test_no_renewal_is_waited_for_longer_than_the_shortest_lease_can_bear():
-    """A lease whose nodes hang must not hold up the others of its batch until they expire."""
+    """A lease whose nodes hang must not hold up other leases of its batch until those expire."""
     clock, url = ManualClock(), "redlock://h1,h2,h3"
     backend = RedlockBackend(url=url, location=url, clock=clock)
     backend._asking = Patience()  # type: ignore[assignment]
@@ -284,7 +284,7 @@ class Patience:
         self.given: list[float] = []
 
     def ready(self, **_: float) -> None:
-        """Nothing has to be prepared."""
+        """Do nothing, because nothing has to be prepared."""
 
     def ask(self, _questions, *, decide, patience, **_: float) -> Round:
         self.given.append(patience)
@@ -336,14 +336,14 @@ def test_a_node_that_was_greeted_meanwhile_is_not_made_a_stranger_again():
 
 
 def test_a_name_that_cannot_be_read_costs_no_other_lease_of_its_batch_anything():
-    """Each node refuses it, as if another program had written a different kind of value."""
+    """If another program overwrote one name, the other leases of the batch are still renewed."""
     replies = [[1, 1, 1], ErrorReply("WRONGTYPE Operation against a key"), [1, 1, 0]]
 
     assert renewals_of(*[replies] * 3) == [Renewal.RENEWED, Renewal.UNKNOWN, Renewal.LOST]
 
 
 def test_nothing_is_believed_of_a_node_that_forgot_in_the_middle_of_a_batch():
-    """It may have forgotten since what it renewed a moment ago."""
+    """A node that forgot in mid-batch may also have forgotten leases that it renewed before."""
     good, forgot = [[1, 1, 1]] * 2, [[1, 1, 1], [-1]]
 
     assert renewals_of(good, forgot, forgot) == [Renewal.UNKNOWN] * 2
@@ -358,7 +358,7 @@ def renewals_of(*replies: list[Any]) -> list[Renewal]:
 
 
 def test_no_two_callers_are_given_the_same_error():
-    """Raising an error writes the name of the lock into it."""
+    """Each caller gets its own error, because raising an error records the lock's name in it."""
     found = Round([Node(number, "") for number in range(3)], lambda _: False)
     for number in range(3):
         found.deliver(number, ConfigurationError(f"{number} wants a password"))

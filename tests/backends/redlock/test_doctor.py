@@ -13,7 +13,7 @@ from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 @pytest.fixture
 def said(flavour, namespace):
-    """Return a function that returns the findings on a subject."""
+    """Return a function that runs the doctor and returns the findings on a subject."""
 
     def found(url: str, subject: str, **options: float):
         locks = flavour.locks(
@@ -75,7 +75,7 @@ def test_nodes_that_do_not_count_yet_are_told_with_the_time_left(said, flavour, 
 
 
 def test_nodes_that_are_not_in_use_yet_are_named_and_stay_so(said):
-    """The doctor only looks: it enrols no node."""
+    """The doctor names nodes that are not in use yet, and enrols none of them."""
     with RedlockNodes(3) as fresh:
         waiting = said(fresh.url, "quarantine")
         sizes = [one.client().dbsize() for one in fresh]
@@ -86,7 +86,7 @@ def test_nodes_that_are_not_in_use_yet_are_named_and_stay_so(said):
 
 
 def test_a_node_on_other_terms_is_a_finding(said, namespace):
-    """It counts as away, and the finding says how to remove its terms."""
+    """A node on other terms counts as away, and the finding says how to remove the terms."""
     nodes = shared_nodes()
     nodes.found([namespace])
     with nodes[0].client() as client:
@@ -117,7 +117,7 @@ def test_a_node_with_a_replica_is_a_finding(said, namespace):
 
 
 def test_a_node_that_is_a_replica_is_a_finding(said, namespace):
-    """It grants no locks, and the others are a majority without it."""
+    """A replica cannot grant locks, so the doctor counts only the other four nodes."""
     nodes = shared_nodes()
     nodes.found([namespace])
     with RedisServer() as master, RedisServer() as replica:

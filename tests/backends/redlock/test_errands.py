@@ -1,4 +1,4 @@
-"""Requests that a node must still receive are kept and taken by several threads at once."""
+"""Deferred requests, which a node must still receive, are handled by several threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_an_errand_that_comes_while_others_are_taken_is_not_lost():
     kept = node._deferred_requests
     node.deferred(1.0)
 
-    kept.append(DeferredRequest(SECOND, 5.0))  # by a thread that got the queue before that
+    kept.append(DeferredRequest(SECOND, 5.0))  # as a thread would that read the queue earlier
 
     assert node.deferred(1.0) == [DeferredRequest(SECOND, 5.0)]
 
@@ -33,7 +33,7 @@ def told(node: Node, *, matters_until: float = 0.0) -> tuple[Round, NodeReply]:
 
 
 def test_what_failed_on_the_way_is_told_again():
-    """They are deferred only once, though each reports the failure, and even if no caller waits."""
+    """Requests that failed on the way are deferred once, whether or not a caller still waits."""
     for is_over in (False, True):
         node = Node(0, "redis://h")
         found, answer = told(node, matters_until=5.0)
@@ -46,7 +46,7 @@ def test_what_failed_on_the_way_is_told_again():
 
 
 def test_what_a_node_could_not_do_is_told_again_where_nobody_waits_for_it():
-    """The node lost our scripts; a caller that waits would repeat handshake and request."""
+    """Requests to a node that lost our scripts are deferred if no caller waits to repeat them."""
     unknown = ErrorReply("NOSCRIPT No matching script")
     for is_over, number in ((True, 2), (False, 0)):
         node = Node(0, "redis://h")
@@ -79,7 +79,7 @@ def test_an_errand_that_failed_is_not_lost():
 
 
 def test_a_child_has_locks_of_its_own():
-    """A thread of the parent may have held them at the fork, and would never release them here."""
+    """A lock that a parent's thread held at the fork would never be released in the child."""
     for made in (RedlockBackend, AsyncRedlockBackend):
         url = "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
         backend = made(url=url, location=url, clock=Clock())

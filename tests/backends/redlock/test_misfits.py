@@ -1,4 +1,4 @@
-"""A node on other terms than the client's costs no lease that is held, and blocks nobody.
+"""A node on other terms than the client's ends no lease that is held, and blocks nobody.
 
 New claims are refused only while too few of the other nodes agree with the client.
 """
@@ -72,12 +72,12 @@ class SomeMisfits:
         return found
 
     def hang_up(self) -> None:
-        """Nothing is waiting."""
+        """Do nothing, because no request is waiting."""
 
 
 @pytest.fixture
 def backend(request):
-    """One misfit among five, unless the test asks for others."""
+    """A backend with one misfit among five nodes, unless the test sets another number."""
     made = RedlockBackend(url=URL, location=URL, clock=Clock())
     nodes = SomeMisfits(made._nodes.nodes, **getattr(request, "param", {}))
     for one in (made, made._asking, made._asking._reconnect, made._asking._readmission):
@@ -117,7 +117,10 @@ def test_nothing_is_acquired_while_a_majority_are_misfits(backend):
     indirect=True,
 )
 def test_nothing_is_acquired_while_misfits_could_be_a_majority_of_their_own(backend):
-    """For example two of three nodes, or two of ours and three that this client does not name."""
+    """Misfits may form a majority with nodes that this client does not name.
+
+    For example two of three nodes, or two of our nodes and three that this client does not name.
+    """
     with pytest.raises(ConfigurationError, match="this client names 5"):
         backend.try_acquire(CLAIM, deadline=soon())
 
@@ -137,7 +140,7 @@ def test_each_who_is_refused_is_told_of_its_own_name(backend):
         refused.append(caught.value.about(name))
 
     assert [one.name for one in refused] == ["door", "gate"]
-    assert {type(one) for one in refused} == {ConfigurationError}  # as shown in JSON
+    assert {type(one) for one in refused} == {ConfigurationError}  # the type is shown in JSON
 
 
 @pytest.mark.parametrize("backend", [{"misfits": 3}], indirect=True)
@@ -150,7 +153,7 @@ def test_the_doctor_tells_of_misfits_that_are_too_many(backend):
 
 @pytest.mark.parametrize("error", [BackendUnavailable, ConfigurationError])
 def test_a_misfit_that_was_shut_down_is_in_nobodys_way(backend, error):
-    """It is in no one's way, whether nothing listens there or it no longer lets us in."""
+    """A misfit that was shut down, or that no longer lets us in, does not block new claims."""
     backend._nodes.said = backend._nodes.nodes[4].trouble = error("redis://h5:6379 is away")
 
     assert isinstance(backend.try_acquire(CLAIM, deadline=soon()), Grant)

@@ -1,4 +1,4 @@
-"""A node replies what none of our scripts does: it is not believed, and no call waits for ever."""
+"""A reply that none of our scripts gives is not believed, and no call waits for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HANGS = 60.0
 
 
 class StandInWire:
-    """Its node gives the same reply to every request, a moment later."""
+    """A transport whose node gives the same reply to every request, a moment later."""
 
     owed = 0
 
@@ -67,7 +67,10 @@ def asked(nodes: nodes_aio.Nodes, decide: Any) -> Round:
 
 @pytest.mark.parametrize("odd", [None, b"OK", 1, [], [1, 1], [1, 1, 1], [1, 1, 0, 5], REFUSED[:-1]])
 def test_a_node_that_answers_oddly_is_heard_as_one_that_misbehaves(odd):
-    """The others decide, and its connection is closed: what follows may be part of that reply."""
+    """The other nodes decide, and the odd node's connection is closed.
+
+    Data that follows an odd reply may still be a part of that reply.
+    """
     nodes, transports = nodes_that_answer(odd, REFUSED, REFUSED)
 
     found = asked(nodes, is_known)
@@ -115,7 +118,7 @@ def test_a_renewal_has_one_of_three_outcomes():
 
 
 class Defect(Exception):
-    """A defect of our own."""
+    """Stands for a defect in our own code."""
 
 
 def fail(found: Round) -> bool:
@@ -125,7 +128,7 @@ def fail(found: Round) -> bool:
 
 
 def test_whoever_asks_is_told_of_a_failure_to_decide():
-    """The error must not reach the connections that deliver replies: these are sound."""
+    """The caller gets the error, and the connections that deliver the replies stay sound."""
     nodes, transports = nodes_that_answer(REFUSED, REFUSED, REFUSED)
 
     with pytest.raises(Defect):

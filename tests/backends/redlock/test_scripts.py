@@ -56,7 +56,7 @@ def test_a_node_that_was_taught_teaches_that_too(node):
 
 
 def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
-    """The record is kept for as long as clients ask about it."""
+    """The record of when a birth was first seen is kept as long as clients ask about it."""
     week = 7 * DAY
     node.tell(max=week * 1000)
     node.ask_of_nodes("witness", "another", 0, 1)
@@ -69,7 +69,7 @@ def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
 
 
 def test_a_restarted_node_counts_only_if_all_vouched_for_it_before(node):
-    """Not on the word of a later client: others may hold what an older file lacks."""
+    """A later client's word is not enough: an older file may lack locks that others hold."""
     node.tell(run="first")
 
     assert node.enrol("second", durable=True)[:2] == [b"new-birth", 0]
@@ -94,14 +94,17 @@ def acquire(node, claim, *, attempt):
 def test_a_deadline_that_the_clock_cut_is_written_by_the_request_that_it_refuses(
     node, *, is_released
 ):
-    """Otherwise each request cuts it again, and a `min_hold` lasts as long as the clock's step."""
+    """The cut deadline is stored: if each request cut it again, `min_hold` would last too long.
+
+    The name would stay closed for as long as the clock was set back.
+    """
     hour = 3_600_000_000
     node.tell(max=2 * hour)
     ttl = hour if is_released else 1
     before = node.ask("acquire", "mine", 1, ttl, hour, 0, "", 0, 0, "owner")[0]
     if is_released:
         assert node.ask("release", "mine", "")[2] == 1
-    node.tell(max=MAX_TTL)  # as if the clock had been put back: it ends after max_ttl
+    node.tell(max=MAX_TTL)  # the deadline is now beyond max_ttl, as if the clock had been put back
 
     first, second = (acquire(node, "other", attempt=n) for n in (1, 2))
 
@@ -136,7 +139,7 @@ def test_who_was_broken_stays_so_whatever_comes_late(node):
 
 
 def test_a_client_of_a_single_redis_touches_nothing_that_a_node_keeps(node, namespace):
-    """Even with the same name in the same namespace, on one of the nodes."""
+    """A plain Redis client with the same name and namespace leaves a node's keys untouched."""
     acquire(node, "mine", attempt=1)
     node.ask("acquire", "other", 1, 5_000_000, 0, 0, "inbox", 0, 0, "owner")
     node.ask("withdraw", "third", 3, 1, "")

@@ -1,7 +1,7 @@
 """A store with sessions in memory, and its transport, which a test can make fail at will.
 
-It works like etcd: a keep-alive proves itself, a claim is admitted by a request of its own, and one
-that does not queue never joins the line.
+The store works like etcd: a keep-alive proves itself, a separate request admits a claim, and a
+claim that does not queue never joins a line of other claims.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Store:
     admitted: list[str] = field(default_factory=list)
     watches: dict[str, list[Watch]] = field(default_factory=dict)
     is_deposed: bool = False
-    """Whether it answers keep-alives that no quorum confirms."""
+    """Whether the store answers keep-alives although no quorum confirms them."""
     refuses: bool = False
     is_back_at: float = 0.0
     """The time until which no deletion is answered."""
     moves: int = 0
-    """The number of admissions that will find that the line has moved."""
+    """How many of the next admissions find that the line has moved."""
     retry_in: float | None = None
     beats: int = 0
     hung_up: int = 0
@@ -202,7 +202,7 @@ class MemoryWire:
 
 
 class AsyncMemorySessionsBackend(AsyncSessionsBackend):
-    """Locks in this store."""
+    """The backend on an in-memory store with sessions."""
 
     capabilities = Capabilities(
         fair=True,

@@ -34,7 +34,7 @@ def lines(draw) -> tuple[int, list[Standing]]:
 
 @given(lines(), st.data())
 def test_what_is_admitted_stays_admitted_however_others_come_and_go(found, data) -> None:
-    """Each client decides from the list that it happens to see, and none may contradict another."""
+    """Clients decide from different views of the line, and must not contradict one another."""
     capacity, line = found
     inside = line[: admitted(line, capacity=capacity)]
     for _ in range(4):
@@ -51,14 +51,15 @@ def test_what_is_admitted_stays_admitted_however_others_come_and_go(found, data)
 
 @given(lines())
 def test_nobody_is_left_to_sleep(found) -> None:
-    """A waiter cannot get its turn until one of those that it watches goes or is admitted."""
+    """A waiter gets its turn only after a claim that it watches has left or was admitted."""
     capacity, line = found
     inside = admitted(line, capacity=capacity)
     for place in range(inside, len(line)):
         watched = to_watch(line, place, inside=inside, capacity=capacity)
         assert watched
 
-        # Whatever else goes: while the watched stay, and are not newly admitted, the waiter stays.
+        # Whichever other claims leave: while the watched claims stay and are not newly admitted,
+        # the waiter has to wait.
         rest = [one for one in line[: place + 1] if one in watched or one is line[place]]
         if place > inside and capacity not in (1, ALL):
             assert list(watched) == [line[place - 1]]
@@ -99,7 +100,7 @@ def test_the_head_of_the_line_watches_every_holder_of_a_permit() -> None:
 
 
 def test_one_that_had_to_leave_the_line_awaits_who_it_was_told() -> None:
-    """Nor is it admitted, although its place in the listing would allow that."""
+    """A claim that stepped back for another claim watches that claim, and is not admitted."""
     entries = [Standing(f"{n}", 1) for n in range(3)]
     line = LineView(entries, 3, prefix="/door/", number=2)
     assert line.is_admitted

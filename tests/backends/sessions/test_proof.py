@@ -1,4 +1,4 @@
-"""The moment from which a session's time counts."""
+"""The moment from which a session's ttl counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_heartbeat_confirms_the_one_before_it() -> None:
 
 
 def test_two_in_a_row_confirm_nothing() -> None:
-    """Both may fall between two pings of the leader, which then knows of neither."""
+    """The leader may not know of keep-alives between two of its pings, so they confirm nothing."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
     proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=True)
 
@@ -35,7 +35,7 @@ def test_two_in_a_row_confirm_nothing() -> None:
 
 
 def test_slow_answers_confirm_the_one_before_the_last() -> None:
-    """What counts is the time from a reply to the next request."""
+    """A keep-alive confirms only earlier ones that were answered long before it was sent."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
     for sent_at in (10.0, 20.0, 30.0, 40.0):
         proof.keepalive_answered(sent_at=sent_at, now=sent_at + 5.0, is_confirmed=True)
@@ -44,7 +44,7 @@ def test_slow_answers_confirm_the_one_before_the_last() -> None:
 
 
 def test_answers_that_no_majority_confirmed_are_good_for_waiting_only() -> None:
-    """A deposed leader sends such replies, too."""
+    """A deposed leader also answers keep-alives, so unconfirmed replies prove no lease."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
     for sent_at in (10.0, 20.0, 30.0):
         proof.keepalive_answered(sent_at=sent_at, now=sent_at, is_confirmed=False)
@@ -54,7 +54,7 @@ def test_answers_that_no_majority_confirmed_are_good_for_waiting_only() -> None:
 
 
 def test_a_transaction_confirms_what_was_heard_before_it() -> None:
-    """The create of an acquire needs no second request: a member that is cut off cannot reply."""
+    """The create of an acquire is a confirmation, as a member that is cut off cannot answer it."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
     for sent_at in (10.0, 20.0, 30.0):
         proof.keepalive_answered(sent_at=sent_at, now=sent_at, is_confirmed=False)
@@ -65,7 +65,7 @@ def test_a_transaction_confirms_what_was_heard_before_it() -> None:
 
 
 def test_a_greeting_counts_once_a_transaction_follows_it() -> None:
-    """The leader was asked in the handshake; the majority then confirms that it was the leader."""
+    """The handshake asks the leader, and the next transaction proves that it was the leader."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.greeted(sent_at=25.0, now=25.1)
@@ -76,7 +76,7 @@ def test_a_greeting_counts_once_a_transaction_follows_it() -> None:
 
 
 def test_a_transaction_that_was_asked_for_before_a_greeting_says_nothing_about_it() -> None:
-    """It may have gone over the previous connection, to another member."""
+    """An older transaction may have gone to another member, so it confirms no greeting."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.greeted(sent_at=25.0, now=25.1)
@@ -95,7 +95,7 @@ def test_however_many_transactions_there_are_few_are_remembered() -> None:
 
 
 def test_a_heartbeat_that_proves_itself_counts_from_when_it_was_sent() -> None:
-    """The quorum was asked after the leader had received the keep-alive."""
+    """A keep-alive that asks the quorum itself counts from the moment it was sent."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=True, proves_itself=True)
@@ -105,7 +105,7 @@ def test_a_heartbeat_that_proves_itself_counts_from_when_it_was_sent() -> None:
 
 
 def test_one_that_would_prove_itself_and_was_not_confirmed_proves_nothing() -> None:
-    """A deposed leader has received it, and the next confirmed keep-alive does not vouch for it."""
+    """An unconfirmed keep-alive may have reached a deposed leader, so it never counts."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
 
     proof.keepalive_answered(sent_at=10.0, now=10.1, is_confirmed=False, proves_itself=True)
@@ -142,7 +142,7 @@ def test_it_counts_from_a_sign_long_enough_before_a_confirmed_one(steps: list[St
 
 @given(st.lists(st.floats(0.0, 4.0), min_size=2, max_size=20), st.floats(0.2, 100.0))
 def test_heartbeats_sent_when_due_all_count(delays: list[float], ttl: float) -> None:
-    """However slow the replies are; and a third of the ttl is left when the next is due."""
+    """Every keep-alive sent when due counts, and about a third of the ttl is left at the next."""
     proof, sent = SessionProof(opened_at=0.0, ttl=ttl), [0.0]
     for delay in delays:
         sent_at = proof.next_due
@@ -161,7 +161,10 @@ def test_heartbeats_sent_when_due_all_count(delays: list[float], ttl: float) -> 
 def test_a_lease_that_begins_at_any_time_has_a_third_left_at_the_next_heartbeat(
     waited: float, created_at: float
 ) -> None:
-    """After any wait with only `sync` requests, unless the proof says that it is stale."""
+    """A new lease has a third of the ttl left at the next heartbeat, or its proof is stale.
+
+    That holds after a wait of any length with only `sync` requests.
+    """
     proof, ttl = SessionProof(opened_at=0.0, ttl=1.0), 1.0
     while proof.next_due <= created_at:
         proof.keepalive_answered(sent_at=proof.next_due, now=proof.next_due, is_confirmed=False)

@@ -1,4 +1,4 @@
-"""What the store keeps of a name and of a claim, and what another program left there."""
+"""Records of names and claims in the store, and records that another program wrote."""
 
 from __future__ import annotations
 

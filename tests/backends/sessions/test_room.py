@@ -44,7 +44,7 @@ def test_heartbeats_that_a_quorum_confirms_keep_a_lease_for_ever() -> None:
             await asyncio.sleep(20 * TTL)
             assert lease.remaining > TTL / 4
 
-        await asyncio.sleep(0.1)  # hooks run beside the work
+        await asyncio.sleep(0.1)  # event hooks run concurrently
         assert set(told) == {"Acquired", "Renewed", "Released"}
         assert backend.store.admitted == ["door"]
 
@@ -52,7 +52,7 @@ def test_heartbeats_that_a_quorum_confirms_keep_a_lease_for_ever() -> None:
 
 
 def test_heartbeats_that_no_quorum_confirms_prove_nothing() -> None:
-    """A deposed leader answers each of them, and the lease ends when its last proof is too old."""
+    """A deposed leader answers keep-alives, but the lease ends when its last proof is too old."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
         lease = await locks.lock("door").acquire()
@@ -68,7 +68,7 @@ def test_heartbeats_that_no_quorum_confirms_prove_nothing() -> None:
 
 
 def test_a_heartbeat_that_no_quorum_confirms_is_asked_for_again_soon_and_elsewhere() -> None:
-    """It is not put off until the next one is due: by then the leases might be over."""
+    """An unconfirmed keep-alive is repeated soon, over a new connection, before leases end."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
         lease = await locks.lock("door").acquire()
@@ -86,7 +86,7 @@ def test_a_heartbeat_that_no_quorum_confirms_is_asked_for_again_soon_and_elsewhe
 
 
 def test_a_session_in_jeopardy_that_recovers_keeps_its_leases() -> None:
-    """A quorum confirms it again before the last proof is too old."""
+    """A session that a quorum confirms again in time keeps all of its leases."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
         leases = [await locks.lock(name).acquire() for name in ("door", "gate")]
@@ -108,7 +108,10 @@ def test_a_session_in_jeopardy_that_recovers_keeps_its_leases() -> None:
 
 
 def test_a_release_waits_for_a_connection_as_long_as_it_may() -> None:
-    """Half of its time is reserved for another member, but not if there was none to ask."""
+    """A release that has no connection may wait for one until its deadline.
+
+    Only if a member was asked is half of the time reserved for another member.
+    """
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
         lease = await locks.lock("door").acquire()
@@ -155,7 +158,7 @@ def test_who_waits_is_woken_by_the_watch_of_who_was_in_front() -> None:
 
 
 def test_who_was_refused_is_not_carried_on() -> None:
-    """Otherwise the session would never be idle, and each refusal would stay in memory."""
+    """A refused claim is forgotten, so that the session becomes idle and memory does not grow."""
 
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
         backend.store.refuses = True
@@ -172,7 +175,10 @@ def test_who_was_refused_is_not_carried_on() -> None:
 
 
 def test_a_store_may_say_when_to_look_again() -> None:
-    """For changes that no watch reports, such as a name that a client's own clock keeps closed."""
+    """A store may set the time of the next look, for changes that no watch reports.
+
+    An example is a name that a client's own clock keeps closed.
+    """
 
     async def story(_: AsyncLocks, backend: AsyncMemorySessionsBackend, __: list) -> None:
         owner, soon = Owner("host", 1).to_text(), virtual_clock().now() + 5

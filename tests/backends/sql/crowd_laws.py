@@ -20,11 +20,14 @@ from lockfast_challenge.servers.proxy import Proxy
 CROWD = 200
 
 ON_THE_WAY = 0.05
-"""Latency of a message in either direction, in seconds. One by one, on four connections, the crowd
-would take three round trips each, so fifteen seconds to join the line."""
+"""Latency of a message in either direction, in seconds.
+
+If its claims went one by one over four connections, with three round trips each, the crowd would
+need fifteen seconds to join the line.
+"""
 
 REQUEST = 10.0
-"""Enough for each request on a slow machine, but not for the whole crowd one by one, in seconds."""
+"""Seconds; enough for one request on a slow machine, but not for the whole crowd in sequence."""
 
 PATIENCE = 60.0
 
@@ -33,7 +36,10 @@ Outcomes = list[BaseException | None]
 
 @contextmanager
 def crowd_of_threads(url: str, name: str) -> Iterator[tuple[Callable[[], int], Outcomes]]:
-    """Let threads of one client wait; yield how many do, and the outcomes of those that ended."""
+    """Let threads of one client wait.
+
+    Yield a function that counts the waiting claims, and the outcomes of the threads that ended.
+    """
     outcomes: Outcomes = []
     locks = Locks(url, request_timeout=REQUEST)
 
@@ -57,7 +63,7 @@ def crowd_of_threads(url: str, name: str) -> Iterator[tuple[Callable[[], int], O
 
 @contextmanager
 def crowd_of_tasks(url: str, name: str) -> Iterator[tuple[Callable[[], int], Outcomes]]:
-    """The same with tasks, on a loop in a thread of its own."""
+    """Let tasks of one client wait, on a loop in its own thread; yield as `crowd_of_threads`."""
     outcomes: Outcomes = []
     opened: list[Any] = []
     is_over = threading.Event()
@@ -83,10 +89,10 @@ def crowd_of_tasks(url: str, name: str) -> Iterator[tuple[Callable[[], int], Out
 
 
 class CrowdLaws:
-    """Needs the fixtures `server` and `flavour`."""
+    """Laws for a crowd of claims; they need the fixtures `server` and `flavour`."""
 
     def test_a_grant_is_counted_from_when_its_request_had_a_connection(self, server, flavour):
-        """Otherwise a grant after a wait longer than its ttl would be too late to trust."""
+        """The wait for a connection does not use up the ttl of the grant that follows."""
         ttl, name = 3 * PATIENCE, new_name()
         locks = flavour.locks(server.url(), connections=1, ttl=ttl, request_timeout=PATIENCE)
         locks.lock(name).acquire().release()
@@ -106,7 +112,7 @@ class CrowdLaws:
 
     @pytest.mark.parametrize("crowd", [crowd_of_threads, crowd_of_tasks])
     def test_a_crowd_joins_the_line_however_long_that_takes_it(self, server, crowd):
-        """Waiting for a connection is not part of a request, and the claims join in batches."""
+        """A crowd joins in batches, and no claim fails because it waited long for a connection."""
         name = new_name()
         with Locks(server.url(), request_timeout=30) as others, others.lock(name):
             with Proxy(server.port) as proxy:

@@ -17,11 +17,14 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from lockfast_challenge.processes import eventually
 
 PATIENT = {"request_timeout": 20.0}
-"""For clients whose own timeout is not under test."""
+"""Options for clients whose own timeout is not under test."""
 
 
 class AsyncLentPool(psycopg_pool.AsyncConnectionPool):
-    """A pool that counts what it lends, and opens on first use: its constructor cannot await."""
+    """A pool that counts lent connections.
+
+    The pool opens on first use, because a constructor cannot await.
+    """
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, open=False, **{"min_size": 1, "max_size": 4, **options})
@@ -44,7 +47,7 @@ class AsyncLentPool(psycopg_pool.AsyncConnectionPool):
 
 
 class LentPool(psycopg_pool.ConnectionPool):
-    """The same for threads."""
+    """A pool for threads that counts lent connections, and opens on first use."""
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, open=False, **{"min_size": 1, "max_size": 4, **options})
@@ -75,7 +78,8 @@ class LentEngine:
         make = create_async_engine if is_asyncio else sqlalchemy.create_engine
         self.engine = make(url, **options)
         if not is_asyncio:
-            # As in an application: the first connection sends many queries that are not under test.
+            # Connect once, as an application has: the first connection sends queries that are not
+            # under test.
             self.engine.connect().close()
 
     @property
@@ -88,13 +92,16 @@ class LentEngine:
         self.engine.dispose()
 
     async def aclose(self) -> None:
-        """The same in asyncio."""
+        """Check that every connection came back, and close the asyncio engine."""
         assert self.lent == 0
         await self.engine.dispose()
 
 
 class Lending:
-    """What an application lends, with blocking calls in both flavours; closed after clients."""
+    """An application's client that lends connections, with blocking calls in both flavours.
+
+    The client is closed after the locks that use it.
+    """
 
     def __init__(self, flavour: Flavour, client: Any, *, lent: Callable[[], int]) -> None:
         self.client = client
@@ -103,7 +110,7 @@ class Lending:
         flavour.close_after_clients(self)
 
     def is_whole(self) -> bool:
-        """Whether no connection is lent."""
+        """Return whether no connection is lent at the moment."""
         return self.lent() == 0
 
     def close(self) -> None:
@@ -133,7 +140,7 @@ def lent_engine(flavour: Flavour, url: str, **options: Any) -> Lending:
 
 
 def lent_connection(flavour: Flavour, connect: Callable[[], Any]) -> Lending:
-    """Return one connection."""
+    """Return a single connection that is lent to the locks."""
     connection = flavour.call(connect)
     lock = getattr(connection, "lock", None)
     return Lending(flavour, connection, lent=lambda: int(lock is not None and lock.locked()))
@@ -149,20 +156,20 @@ async def cancelled(locks: Any, name: str, turns: int) -> None:
 
 
 def interrupt_everywhere(action: Callable[[], object], *, is_whole: Callable[[], bool]) -> None:
-    """Interrupt the action at one place after another: whatever it took is given back.
+    """Interrupt the action at one place after another, and check that it gives everything back.
 
-    The first places are tried one by one; of the others, some hundreds in a driver and all alike,
-    only a sample.
+    The first 60 places are all tried. The hundreds of later places, which lie in a driver and are
+    all alike, are only sampled.
     """
     looks = itertools.count(1)
 
     def is_whole_at_last() -> bool:
-        # What an interrupt left behind may refer to itself, and then only the garbage collector
-        # frees it; that is rare.
+        # Objects that an interrupt left behind may form a cycle, which only the garbage collector
+        # frees; that is rare.
         return is_whole() or (next(looks) % 4 == 0 and gc.collect() >= 0 and is_whole())
 
     gc.collect()
-    gc.disable()  # it runs callbacks of others, which are not under test
+    gc.disable()  # it runs foreign callbacks, which are not under test
     try:
         count = places(action)
         for place in [*range(60), *range(60, count, max(1, count // 60))]:
@@ -173,7 +180,10 @@ def interrupt_everywhere(action: Callable[[], object], *, is_whole: Callable[[],
 
 
 class LendingLaws:
-    """For everything that lends: `lending` is each kind of it, `held` another client's lease."""
+    """Laws for every kind of lending client.
+
+    The fixture `lending` is a client of each kind, and `held` is a lease of another client.
+    """
 
     def test_a_lock_is_taken_and_given_back(self, flavour, lending, name):
         locks = flavour.adopted(lending.client, **PATIENT)
@@ -187,7 +197,7 @@ class LendingLaws:
         eventually(lending.is_whole, what="the connection is back")
 
     def test_who_waits_gets_it(self, flavour, lending, held):
-        """The lock comes from a client of another kind."""
+        """A waiter on a lent connection gets the lock when a client of another kind releases it."""
         locks = flavour.adopted(lending.client, **PATIENT)
         waiting = flavour.start(locks.lock(held.name).acquire, timeout=60)
         eventually(lambda: number_waiting(locks), what="it was told to wait")

@@ -1,4 +1,4 @@
-"""Session variables on any server: none is forgotten, and none is trusted."""
+"""Every session variable of a server is classified, and none of the defaults is trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockfast_challenge.processes import eventually
 def unclear(
     names: Iterable[str], pinned: Sequence[Pinned], left: Mapping[str, str]
 ) -> dict[str, int]:
-    """Return the variables that are not in the table exactly once, and how often they are."""
+    """Return the variables that the table does not list exactly once, with their counts."""
     patterns = [one.name for one in pinned] + [
         one for line in left.values() for one in line.split()
     ]
@@ -26,9 +26,10 @@ def unclear(
 
 
 class HostileDefaultsLaws:
-    """Locks on a server with hostile defaults; `opened` makes clients, in each way to reach it.
+    """Locks on a server with hostile defaults.
 
-    Each of these tests failed with at least one of the defaults before that was pinned.
+    The fixture `opened` makes clients, by each way of connecting. Each test failed under at least
+    one of these defaults until the variable was pinned.
     """
 
     @pytest.fixture
@@ -38,9 +39,9 @@ class HostileDefaultsLaws:
     def test_a_grant_is_committed_before_it_is_returned(self, pair, name):
         one, other = pair
         other.lock(f"{name} held").acquire(timeout=20)
-        assert one.lock(f"{name} held").try_acquire() is None  # with a transaction
+        assert one.lock(f"{name} held").try_acquire() is None  # served by a transaction
 
-        lease = one.lock(name).acquire(timeout=20)  # with one statement
+        lease = one.lock(name).acquire(timeout=20)  # served by one statement
 
         assert [who.token for who in other.inspect(name).holders] == [lease.token]
 

@@ -1,6 +1,6 @@
-"""Two stores in memory that steps run on: one table as in SQLite, two as on a server.
+"""Two in-memory stores for the steps: one table as in SQLite, two tables as on a server.
 
-The driver is the smallest possible; it records the queries of each round trip.
+The driver is minimal, and records the queries of each round trip.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class Store:
         return row or (0, 0)
 
     def check(self, name: str) -> None:
-        """Fail unless the store's record of its rows is true."""
+        """Check that the name's record counts its rows correctly, if the store has such counts."""
 
     def close(self) -> None:
         self.sqlite.close()
 
 
 class OneTable(Store):
-    """As in the embedded file."""
+    """A store with one table, as in the embedded file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,10 @@ class OneTable(Store):
 
 
 class TwoTables(Store):
-    """As on a server: the record is a row to lock, and holds the number of other rows."""
+    """A store with two tables, as on a server.
+
+    The record of a name is a row that can be locked, and it counts the name's other rows.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +127,7 @@ class TwoTables(Store):
 
 
 class TwoTablesDialect:
-    """SQL for SQLite in the form of a server's: lock and time first, then the rows."""
+    """SQL that SQLite runs, in a server's form: lock and time first, then the rows."""
 
     _others = ", ".join(COLUMNS[1:])
     _place = ", ".join(COLUMNS[:14])

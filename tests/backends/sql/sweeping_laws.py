@@ -28,10 +28,10 @@ def sweeper_on(transport: Any, reaper: Any) -> Any:
 
 
 class Names:
-    """Names in the test's own tables, which are used, grow older and are reaped.
+    """Names in the test's own tables, which a test uses, ages and reaps.
 
-    `run` runs a statement; `key` is how a statement names that column, and `mark` the transport's
-    placeholder for a value; `reaper` makes a reaper.
+    `run` runs a statement. `key` is the key column as statements write it, and `mark` is the
+    transport's placeholder for a value. `reaper` makes a reaper.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Names:
         self._name_reaper = sweeper_on(transport, reaper())
 
     def done(self, request: Any) -> int | None:
-        """Return the token of what was done; None if nothing was."""
+        """Run a request; return its token, or None if the request did nothing."""
         return self.statements.token_in(self.transport.run(request))
 
     def take(self, name: str, **options: Any) -> int:
@@ -70,7 +70,7 @@ class Names:
             assert self.done(self.statements.release(claim(name, name))) is not None
 
     def age(self, seconds: float) -> None:
-        """Make everything that was done this many seconds older."""
+        """Make all tokens and holds this many seconds older."""
         self.run(
             f"UPDATE {self.tables.door} SET last_token = last_token - {int(seconds * 1e6)},"
             f" token = token - {int(seconds * 1e6)}, since = since - {seconds},"
@@ -85,7 +85,7 @@ class Names:
         return int(token)
 
     def stands(self, name: str, claim_id: str, *, standing: int, until: float = 0.0) -> None:
-        """Add another claim beside the record."""
+        """Add a claim at the name, besides the claim in the name's record."""
         key = storage_key("test", name)
         self.run(
             f"INSERT INTO {self.tables.place}"
@@ -165,7 +165,7 @@ class SweepingLaws:
         assert left == 0
 
     def test_tokens_that_are_ahead_of_the_clock_are_not_forgotten(self, names) -> None:
-        """The clock was set back: going by it alone, they could be granted again."""
+        """After the clock was set back, tokens could repeat if the name were reaped."""
         names.use("door")
         names.age(-DAY)
 
@@ -200,7 +200,7 @@ class SweepingLaws:
         assert len(names.known()) == 10
 
     def test_takers_and_brooms_at_once_lose_no_hold_and_no_token(self, names) -> None:
-        """Names as old as can be are taken, released, aged and reaped, all at once."""
+        """Concurrent use and reaping of very old names loses no hold and no token."""
         statements, done = names.statements, False
 
         def use(number: int) -> int:

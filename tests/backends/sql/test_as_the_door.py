@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 CLIENTS = ("ann", "bob", "cyd", "")
 
-# Where the client believes that a claim stands: it knows, it does not, or it is mistaken.
+# What the client believes about a claim's place: the right place, no place, or a wrong place.
 BELIEFS = st.sampled_from(["right", "right", "none", "wrong"])
 
 
 class StepsMachine(RuleBasedStateMachine):
-    """The same verbs on a store, of which little is read, and on a door known in full."""
+    """Runs the same verbs on a store, which is read only in part, and on a door known in full."""
 
     made: Callable[[], Store]
     claims = Bundle("claims")
@@ -49,7 +49,7 @@ class StepsMachine(RuleBasedStateMachine):
         party=st.sampled_from([None, "saga"]),
     )
     def open(self, capacity: int, size: int, party: str | None) -> MultipleResults[Claim]:
-        """Let one claim hold and keep all others out, and let some wait."""
+        """Let one claim take the whole capacity, and let some other claims wait."""
         self.store = self.made()
         self.door = Door()
         self.capacity = capacity
@@ -157,7 +157,7 @@ class StepsMachine(RuleBasedStateMachine):
     def go_together(
         self, some: list[Claim], belief: str, leaving: set[int], *, tombstone: bool
     ) -> None:
-        """Go through the door in one transaction, some to arrive and some to withdraw."""
+        """Let several claims arrive or withdraw in a single transaction."""
         passages: list[Passage] = [
             Withdrawal(one, self.believed(one, belief), tombstone)
             if number in leaving
@@ -176,7 +176,7 @@ class StepsMachine(RuleBasedStateMachine):
 
     @rule(claim=claims, belief=BELIEFS)
     def look(self, claim: Claim, belief: str) -> None:
-        """Ask without a transaction: a reply must be the one that arriving would get."""
+        """Ask without a transaction; the reply, if any, must be the one that `arrive` would get."""
         arrived = self.believed(claim, belief) or 0
         seen: Arrived | None = self.store.run(
             self.store.verbs.still_waiting(claim, arrived=arrived)
@@ -232,7 +232,7 @@ class StepsMachine(RuleBasedStateMachine):
         )
 
     def _forget(self, door: Door, clients: list[str]) -> None:
-        # A name at which they have no claim is left alone.
+        # The store leaves a name alone if these clients have no claim at it.
         if any(place.claim.client in clients for place in door.places):
             door.forget(clients, now=self.store.now)
 
@@ -243,7 +243,7 @@ class StepsMachine(RuleBasedStateMachine):
     # -- comparing both ----------------------------------------------------------------
 
     def both(self, steps: Steps[Decided[T]], act: Callable[[Door], object]) -> None:
-        """Run a verb on the store and on the door; fail unless both reply and wake the same."""
+        """Run a verb on the store and on the door; both must give the same reply and wakeups."""
         door = copied(self.door)
         try:
             expected = act(door)
@@ -257,7 +257,7 @@ class StepsMachine(RuleBasedStateMachine):
         self.door = copied(door)
 
     def believed(self, claim: Claim, belief: str) -> int | None:
-        """Return where the client believes that the claim stands."""
+        """Return the place at which the client believes the claim to be."""
         if belief == "none":
             return None
         stands = [row[0] for row in self.store.places("door") if row[1] == claim.id]
@@ -266,7 +266,7 @@ class StepsMachine(RuleBasedStateMachine):
     @invariant()
     def the_rows_are_the_places(self) -> None:
         if hasattr(self, "store"):
-            # Except for the arrival numbers, which only say who came first.
+            # Compare all columns but the arrival numbers, which only order the claims.
             assert [row[1:] for row in self.store.places("door")] == [
                 row_of(b"", place, self.door)[2:15] for place in self.door.places
             ]
@@ -301,20 +301,20 @@ def one_by_one(door: Door, passage: Passage, *, now: float) -> object:
 
 
 def told(outcome: Outcome) -> object:
-    """Return what `one_by_one` would, for an outcome of the steps."""
+    """Convert an outcome of the steps to the form that `one_by_one` returns."""
     if isinstance(outcome, Arrived):
         return outcome.answer
     return None if outcome is None else str(outcome)
 
 
 class OneTableMachine(StepsMachine):
-    """With the layout of the embedded file."""
+    """The comparison with the table layout of the embedded file."""
 
     made = OneTable
 
 
 class TwoTablesMachine(StepsMachine):
-    """With the layout of a server."""
+    """The comparison with the table layout of a server."""
 
     made = TwoTables
 
@@ -329,7 +329,7 @@ TestTwoTables.settings = HISTORIES
 
 @pytest.mark.parametrize("machine", [OneTableMachine, TwoTablesMachine])
 def test_a_refused_claim_changes_nothing(machine) -> None:
-    """The door ends the expired hold before it refuses; the transaction is rolled back."""
+    """A refused claim does not even end an expired hold, as its transaction is rolled back."""
     both = machine()
     both.open(capacity=1, size=1, party=None)
     both.pass_(31.0)

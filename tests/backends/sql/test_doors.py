@@ -35,7 +35,7 @@ class Subject:
         self.transport = Wire()
         self.sizes: list[int] = []
         self.errors: list[Exception | None] = []
-        """The errors of the next transactions; all others succeed."""
+        """The errors of the next transactions; None, or no entry, means success."""
         self.may_go = Event()
         is_sync = flavour.name == "sync"
         make: Callable[[], Any] = partial(
@@ -119,7 +119,7 @@ def test_another_door_waits_for_nobody_here(subject):
 
 
 def test_a_batch_that_was_not_done_goes_once_more(subject):
-    """One request that a busy machine could not finish does not fail a whole crowd."""
+    """A batch that was not done is repeated, so that one slow request does not fail a crowd."""
     subject.errors = [None, BackendUnavailable("this once")]
     crowd = come(subject, 10)
 

@@ -1,4 +1,4 @@
-"""The inbox of a client on a SQL server: threads share what was woken, under one lock."""
+"""The inbox of a client on a SQL server: threads share the wakeups under one lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lockfast.runtime.clock import Clock
 
 
 class UnderLock(dict[str, None]):
-    """Fails if it is changed by a thread that does not hold the lock."""
+    """A dict that fails if a thread changes it without holding the lock."""
 
     def __init__(self, lock: Any) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class UnderLock(dict[str, None]):
 
 
 def test_a_claim_is_forgotten_under_the_lock_that_wakeups_are_read_under():
-    """Another thread walks through the wakeups that came; a dict that shrinks meanwhile raises."""
+    """Another thread may iterate over the wakeups, which fails if the dict shrinks meanwhile."""
     inbox = SqlInbox(Any, Any, Clock(), notification_source=None)
     inbox._called = UnderLock(inbox.state)
     inbox._wake_called("claim")

@@ -1,4 +1,4 @@
-"""Which clients lend connections to a SQL store, and the errors for the others."""
+"""Which clients lend connections to a SQL store, and the errors for other clients."""
 
 from __future__ import annotations
 

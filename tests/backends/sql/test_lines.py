@@ -60,7 +60,7 @@ def test_the_others_look_when_one_who_was_let_in_has_not_answered(lines, notifie
 
 
 def test_whoever_is_told_that_one_before_it_was_let_in_looks_after_the_window(lines):
-    """It does not look at all while others come and go in front of it."""
+    """A waiter does not probe the line while claims in front of it keep coming and going."""
     lines.stands(claim(1), 1, BEHIND, now=0.0)
 
     lines.watch("claim 1", now=1.0)
@@ -72,7 +72,7 @@ def test_whoever_is_told_that_one_before_it_was_let_in_looks_after_the_window(li
 
 
 def test_an_answer_that_is_older_than_a_message_does_not_put_the_look_off(lines):
-    """It was read before the claim in front was admitted, and comes after that message."""
+    """A reply that is older than a wakeup message, but comes later, does not postpone the probe."""
     lines.stands(claim(1), 1, BEHIND, now=0.0)
     lines.watch("claim 1", now=1.0)
 
@@ -129,7 +129,7 @@ def test_where_nothing_rings_only_the_head_of_a_line_looks_often(lines):
 
 
 def test_where_nothing_rings_one_look_is_for_all_who_are_not_at_the_head(lines):
-    """However many names there are, and whenever each claim came."""
+    """Without notifications, one probe covers all claims that are not at the head of a line."""
     lines.notifies = False
     for number in range(5):
         lines.stands(

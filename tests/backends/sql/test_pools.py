@@ -1,4 +1,4 @@
-"""A caller that waits for a connection gets one in its turn, however quick others are."""
+"""A caller that waits for a connection gets one in its turn, however quick other callers are."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_threads_that_wait_are_served_in_their_order_by_one_connection_or_anothe
     def pass_through(number: int) -> None:
         mine = pool.take(soon())
         served.append(number)
-        # A broken connection makes room too.
+        # A broken connection frees its place in the pool as well.
         if number % 2:
             mine.close()
         pool.put_back(mine)
@@ -164,7 +164,7 @@ def test_what_a_task_was_given_that_is_cancelled_goes_to_the_next(is_open):
 
 
 def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():
-    """No one reports the lost connection: it was dropped with the frames that held it."""
+    """A waiting thread notices a connection that an interrupt dropped without putting it back."""
     pool = thread_pool()
     connection: Link | None = pool.take(soon())
     served: list[Link] = []

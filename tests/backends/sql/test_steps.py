@@ -32,7 +32,7 @@ def arrive(store: Store, one: Claim, *, arrived: int | None = None) -> Grant | H
 
 
 def line_up(store: Store, size: int, *, capacity: int = 1) -> None:
-    """Let claim 0 hold, and this many stand behind it."""
+    """Let claim 0 hold, and this many claims wait behind it."""
     for number in range(size + 1):
         arrive(store, claim(number, capacity=capacity))
 
@@ -91,7 +91,7 @@ def test_who_is_mistaken_about_its_place_is_withdrawn_all_the_same(store):
 
 
 def test_who_asks_when_a_party_passes_it_by_is_not_counted_down_for_those_behind(store):
-    """The hold is over: an owner's first claim is admitted, and with it one from further back."""
+    """An owner's claims 1 and 9 are admitted together; claim 6 moves up by one place only."""
     parties = {1: "saga", 9: "saga"}
     for number in range(11):
         arrive(store, claim(number, party=parties.get(number)))
@@ -116,7 +116,7 @@ def test_a_batch_of_renewals_takes_two_round_trips(store, capacity):
 
 
 def test_many_names_are_read_in_the_order_of_their_keys(store):
-    """Two batches that locked the same names in different orders would wait for each other."""
+    """Names are locked in one order, because batches with different orders would deadlock."""
     steps = store.verbs.renew([claim(1, "b"), claim(2, "c"), claim(3, "a")])
 
     asked = next(steps)
@@ -127,7 +127,7 @@ def test_many_names_are_read_in_the_order_of_their_keys(store):
 
 
 def test_a_door_that_opens_wide_is_read_further(store):
-    """If admission reaches the end of what was read, it is repeated with more."""
+    """If admission reaches the end of the rows that were read, more rows are read."""
     writer = Claim("w", "door", "client", "", 20, 20, 30.0)
     arrive(store, writer)
     for number in range(40):
@@ -175,7 +175,7 @@ def test_a_new_names_record_is_made_before_it_is_locked():
 
 @pytest.mark.parametrize("verb", ["renew", "release", "withdraw", "hand_over"])
 def test_who_only_leaves_or_stays_makes_no_record(verb):
-    """A late release of a name that was reaped must not bring it back."""
+    """A late release of a name that was reaped must not bring the name back."""
     store = TwoTables()
     one = claim(1)
 
@@ -186,7 +186,7 @@ def test_who_only_leaves_or_stays_makes_no_record(verb):
 
 
 def test_what_was_held_when_the_release_was_sent_was_held(store):
-    """It counts as held however long the release waited, if no other claim has come since."""
+    """A hold that was valid when its release was sent counts as held, if no claim came since."""
     arrive(store, claim(1))
     sent, store.now = store.now + 29, store.now + 31
 

@@ -27,7 +27,7 @@ from lockfast_challenge.processes import eventually
 
 
 class InstantPostgresql:
-    """Replies at once that everything was done."""
+    """Replies at once that every operation was done."""
 
     where = "postgresql://here"
 
@@ -43,7 +43,7 @@ class InstantPostgresql:
 
 
 class InstantMysql:
-    """The same, in MySQL's format."""
+    """Replies at once that every operation was done, in MySQL's format."""
 
     where = "mysql://here"
 
@@ -89,16 +89,16 @@ def statements(store) -> Any:
 def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
     statements, transport, monkeypatch
 ) -> None:
-    """The others are served, or learn that theirs may have been done."""
+    """Operations that an interrupted caller carried are done, or end in OutcomeUnknown."""
     monkeypatch.setattr(sync_together, "BATCHES_IN_FLIGHT", 1)
     monkeypatch.setattr(sync_together, "BATCH_LATE_SECONDS", PATIENCE)
     clock = Clock()
     told: Counter[str] = Counter()
-    gc.collect()  # otherwise leftovers of other tests would be finalized, and interrupted, there
+    gc.collect()  # or leftovers of other tests would be finalized inside the trial
     pool = ThreadPoolExecutor(2)
 
     def scene(act: Callable[[Callable[[], object]], object]) -> None:
-        """Let one batch be under way, a second caller wait for it, and a third carry the second."""
+        """Let one batch be under way, a second caller wait, and a third carry that operation."""
         together = GroupCommit(transport, statements, clock=clock)
         under_way = together._register(Batch("first", since=clock.now(), where=""))
         other = pool.submit(together.take, claim("other"), deadline=clock.now() + PATIENCE / 2)

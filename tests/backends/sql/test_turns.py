@@ -1,4 +1,4 @@
-"""Waiting for a connection is no part of a request, and ends if the server does not reply."""
+"""The wait for a connection is not part of a request, and ends if the server never replies."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def options(clock: HandClock) -> dict[str, Any]:
 
 
 class Waiter:
-    """Waits for the connection of a pool; each flavour in a thread of its own."""
+    """Waits in its own thread for the only connection of a pool, in either flavour."""
 
     def __init__(self, flavour: str, clock: HandClock) -> None:
         self.clock = clock
@@ -101,7 +101,7 @@ class Waiter:
         assert not self._thread.is_alive()
 
     def give(self, *, is_whole: bool) -> None:
-        """Put back the connection for which it waits, whole or closed."""
+        """Put back the connection that the waiter waits for, whole or closed."""
         if not is_whole:
             self._first.close()
         if self._flavour == "sync":

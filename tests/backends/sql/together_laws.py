@@ -16,10 +16,10 @@ from lockfast_challenge.processes import eventually
 
 
 class TogetherLaws:
-    """Needs the fixtures `subject` and `stage`, which can hold up and break its server.
+    """Needs the fixtures `subject` and `stage`; the stage can hold up and break the server.
 
-    `standstill` keeps callers from giving up on the batch under way: the number of statements is
-    under test.
+    The fixture `standstill` keeps callers from giving up on the batch under way, because the number
+    of statements is under test.
     """
 
     @pytest.mark.usefixtures("standstill")
@@ -98,7 +98,7 @@ class TogetherLaws:
                     inside[one.name] -= 1
                 grants += 1
                 while not subject.call("give_back", one):
-                    pass  # its row was locked by one of the others; the door would wait for it
+                    pass  # another operation locked the row; the door would wait for it
             return grants
 
         with ThreadPoolExecutor(16) as threads:
@@ -120,7 +120,7 @@ class TogetherLaws:
         assert None not in [one.result(PATIENCE) for one in asked]
 
     def test_a_name_that_somebody_has_locked_holds_up_nobody_else(self, subject, stage) -> None:
-        """Nor do later requests for the locked name, made one after the other."""
+        """Other names are served, and later requests for the locked name do not wait."""
         subject.know("stuck", *names(10))
         with stage.locked("stuck"):
             stuck = subject.start("take", claim("stuck"))
@@ -156,7 +156,7 @@ class TogetherLaws:
             asked = [subject.start("take", claim(one)) for one in names(4)[1:]]
             eventually(lambda: subject.number_waiting == 4)
             # End one of the first batches; the operation that has waited longest then carries the
-            # others.
+            # other operations.
             stage.end_first()
             eventually(lambda: subject.together)
             with pytest.raises(OutcomeUnknown, match="no answer in time"):

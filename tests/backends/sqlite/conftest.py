@@ -13,14 +13,14 @@ WORKER = Path(__file__).with_name("worker.py")
 
 
 class Belongings:
-    """The threads, sockets and files of this process, compared with those it had before."""
+    """Compares this process's threads, sockets and files with those at the object's creation."""
 
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
         self._files = _open_files()
 
     def added(self) -> list[str]:
-        """Return what was added since."""
+        """Return the threads, sockets and files that were added since the object was created."""
         threads = [f"thread {one.name}" for one in set(threading.enumerate()) - self._threads]
         files = [
             f"file {target}"
@@ -59,5 +59,5 @@ def puppet(tmp_path) -> Iterator[Stage]:
 
 @pytest.fixture
 def belongings() -> type[Belongings]:
-    """Create one before the work, and ask it afterwards what was added."""
+    """Return the class: create an object before the work, and call `added` afterwards."""
     return Belongings

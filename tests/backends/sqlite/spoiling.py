@@ -1,4 +1,4 @@
-"""Files that were changed by others, and how they are refused."""
+"""Files that another program changed, and the errors with which Lockfast refuses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refusal(url: str) -> str:
 
 
 def change(path: Path, statement: str) -> None:
-    """Run a statement on the file, as a program that does not know us would."""
+    """Run a statement on the file, as a program other than Lockfast would."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute(statement)
     connection.close()

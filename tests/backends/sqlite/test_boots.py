@@ -1,4 +1,4 @@
-"""A file from another boot, or from another kernel that still uses it."""
+"""A file that was last used under another boot, or that another kernel still uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def another_boot(path: Path) -> None:
 
 
 def test_a_file_in_use_by_another_kernel_is_refused(path, url):
-    """Two machines that share a disk have two boot clocks: neither can trust the other's times."""
+    """A file that another machine uses is refused, because the two boot clocks differ."""
     with lockfast.Locks(url) as resident:
         lease = resident.lock("door").acquire()
         another_boot(path)
@@ -29,7 +29,7 @@ def test_a_file_in_use_by_another_kernel_is_refused(path, url):
 
 
 def test_a_new_boot_is_adopted_when_nobody_is_there(path, url):
-    """All holders and waiters died with the old boot; the tokens live on."""
+    """At a new boot all holders and waiters of the old boot are gone, but tokens keep growing."""
     with lockfast.Locks(url) as locks:
         held = locks.lock("door", ttl=3600).acquire()
         released = locks.lock("window").acquire()
@@ -72,7 +72,7 @@ def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeyp
 
 
 def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monkeypatch):
-    """Law 3 after a cleanup: the youngest token may be reaped after a hold of many days."""
+    """Law 3: tokens also grow over a boot if the reaper has removed the newest token."""
     monkeypatch.setattr("lockfast.backends.sqlite.dialect.REAP_AFTER_SECONDS", 0.0)
     monkeypatch.setattr("lockfast.backends.sqlite.dialect.REAP_EVERY_VERBS", 1)
     with lockfast.Locks(url) as locks:
@@ -88,7 +88,10 @@ def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monke
 
 
 def test_a_client_that_was_frozen_while_it_opened_the_file_tells_the_same_time(url, monkeypatch):
-    """Law 2: if a client's store clock is behind, others see its leases end early."""
+    """Law 2: a client that was frozen while it opened the file has the right store time.
+
+    If its store clock were behind, other clients would see its leases end early.
+    """
     clock = ManualClock()
     clients = [lockfast.Locks(url, clock=clock) for _ in range(3)]
     execute = SqliteConnection.execute

@@ -1,4 +1,4 @@
-"""Cancellation at every await: whatever is cut short leaves nothing behind."""
+"""Cancellation at every await: an operation that is cut short leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOST_AWAITS = 200
 class CancelledAt:
     """Awaits some work, and cancels the awaiting task at one of its awaits.
 
-    `early` cancels as the await begins; `late` when its result has come but was not read yet, where
-    a grant is most easily forgotten; `again` cancels early at every later await too, so that it
-    also hits the cleanup.
+    `early` cancels as the await begins. `late` cancels when the await's result has come but has not
+    been read, where a grant is most easily forgotten. `again` cancels early, and then at every
+    later await too, so that the cleanup is cancelled as well.
     """
 
     def __init__(self, work: Coroutine[Any, Any, Any], *, at: int, moment: str) -> None:
@@ -69,7 +69,7 @@ class Scene:
             await client.aclose()
 
     async def is_clear(self) -> None:
-        """Fail unless a newcomer finds the door open and nobody at it."""
+        """Fail unless a new client finds the name free, without holders or waiters."""
         client = self.client()
         inspection = await client.inspect("door")
         assert inspection.holders == ()
@@ -115,7 +115,10 @@ async def struck(work: CancelledAt) -> Any:
 def at_every_await(
     store: str, moment: str, play: Callable[[Scene, Callable[..., CancelledAt]], Awaitable[None]]
 ) -> int:
-    """Play it repeatedly, each time cancelled one await later; return the number of awaits."""
+    """Play the scene again and again, cancelled one await later each time.
+
+    Return the number of awaits at which it was cancelled.
+    """
 
     async def once(number: int) -> bool:
         works: list[CancelledAt] = []
@@ -136,7 +139,7 @@ def at_every_await(
 
 
 def test_a_cancelled_acquire_leaves_nothing_behind(store, moment):
-    """Law 6, uncontended: the grant may already be on its way."""
+    """Law 6: cancelling an acquire of a free lock undoes a grant that is already on its way."""
 
     async def play(scene, cut):
         lease = await struck(cut(scene.client().lock("door").acquire()))
@@ -149,7 +152,7 @@ def test_a_cancelled_acquire_leaves_nothing_behind(store, moment):
 
 
 def test_a_cancelled_waiter_leaves_nothing_behind(store, moment):
-    """Law 6, contended: in line, woken, admitted or granted when it is cancelled."""
+    """Law 6: a waiter leaves nothing behind, even if cancelled when woken, admitted or granted."""
 
     async def play(scene, cut):
         holder, watcher = await scene.client().lock("door").acquire(), scene.client()
@@ -167,7 +170,7 @@ def test_a_cancelled_waiter_leaves_nothing_behind(store, moment):
 
 
 def test_a_cancelled_wait_that_would_have_timed_out_leaves_nothing_behind(store, moment):
-    """Law 6: the withdrawal itself may be cancelled, and completes all the same."""
+    """Law 6: the withdrawal after a timeout completes even if it is cancelled."""
 
     async def in_vain(scene: Scene) -> None:
         with pytest.raises(AcquireTimeout):
@@ -183,7 +186,7 @@ def test_a_cancelled_wait_that_would_have_timed_out_leaves_nothing_behind(store,
 
 
 def test_a_cancelled_release_frees_the_lock_all_the_same(store, moment):
-    """Law 6: a release that has begun is shielded."""
+    """Law 6: a release that has begun is shielded from cancellation."""
 
     async def play(scene, cut):
         lease = await scene.client().lock("door").acquire()
@@ -201,7 +204,7 @@ def not_begun(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 
 def test_a_release_that_was_cancelled_before_it_began_can_be_made_again(store):
-    """It has not begun, so nothing was done: the lease is intact."""
+    """A release that was cancelled before it began leaves the lease intact."""
 
     async def play() -> AsyncLease:
         async with scene_of(store) as scene:
@@ -218,7 +221,7 @@ def test_a_release_that_was_cancelled_before_it_began_can_be_made_again(store):
 
 
 def test_an_acquire_that_was_cancelled_before_it_began_leaves_nothing_behind(store):
-    """It has not begun, so nothing was requested."""
+    """An acquire that was cancelled before it began has requested nothing."""
 
     async def play() -> bool:
         async with scene_of(store) as scene:
@@ -232,7 +235,7 @@ def test_an_acquire_that_was_cancelled_before_it_began_leaves_nothing_behind(sto
 
 
 def test_a_cancelled_block_is_left_with_the_lock_free(store, moment):
-    """Entering, body and leaving: wherever it is cancelled, the block releases what it took."""
+    """A block releases its lock wherever it is cancelled: on entry, inside, or on exit."""
 
     async def block(scene: Scene) -> None:
         async with scene.client().lock("door") as lease:
@@ -242,12 +245,12 @@ def test_a_cancelled_block_is_left_with_the_lock_free(store, moment):
     async def play(scene, cut):
         await struck(cut(block(scene)))
 
-    # In memory the verbs themselves never wait.
+    # With the memory store, the verbs themselves never wait.
     assert at_every_await(store, moment, play) >= (1 if store.startswith("memory") else 2)
 
 
 def test_a_cancelled_all_takes_all_or_nothing(store, moment):
-    """What was taken before the cancellation is released, shielded."""
+    """A cancelled `all` releases the names acquired so far, and the release is shielded."""
 
     async def block(scene: Scene) -> None:
         async with scene.client().all("door", "window", "attic"):
@@ -257,5 +260,5 @@ def test_a_cancelled_all_takes_all_or_nothing(store, moment):
         await struck(cut(block(scene)))
         assert [one.name async for one in scene.client().survey()] == []
 
-    # In memory the verbs themselves never wait.
+    # With the memory store, the verbs themselves never wait.
     assert at_every_await(store, moment, play) >= (1 if store.startswith("memory") else 2)

@@ -32,7 +32,7 @@ def test_the_default_file_lives_in_the_state_home(state_home):
 
 @pytest.mark.parametrize("value", ["", "relative/state"])
 def test_a_state_home_that_is_no_absolute_path_is_ignored(monkeypatch, tmp_path, value):
-    """As the XDG specification requires."""
+    """The XDG specification says that paths which are not absolute have to be ignored."""
     monkeypatch.setenv("XDG_STATE_HOME", value)
     monkeypatch.setattr(here, "state_directory", lambda: tmp_path)
 
@@ -47,7 +47,7 @@ def test_without_one_it_is_where_programs_keep_their_state(monkeypatch, tmp_path
 
 
 def test_the_default_path_is_logged_once_per_client(state_home, caplog):
-    """After a surprise, the first question is which file it was."""
+    """The log shows which file a client uses: that is the first question when debugging."""
     caplog.set_level(logging.INFO, logger="lockfast")
 
     with lockfast.Locks() as locks:
@@ -60,7 +60,7 @@ def test_the_default_path_is_logged_once_per_client(state_home, caplog):
 
 
 def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch):
-    """Two containers of one service do not exclude each other there."""
+    """Containers do not share the default file, so they do not exclude each other."""
     monkeypatch.setattr(descriptor, "is_container", lambda: True)
 
     with lockfast.Locks():
@@ -72,7 +72,7 @@ def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch
 
 
 def test_the_warning_of_a_container_comes_once_per_process(state_home, caplog, monkeypatch):
-    """A program that opens a client for each request would fill its log with it."""
+    """A program that opens a client for each request would fill its log with the warning."""
     monkeypatch.setattr(descriptor, "is_container", lambda: True)
 
     for _ in range(3):
@@ -84,7 +84,7 @@ def test_the_warning_of_a_container_comes_once_per_process(state_home, caplog, m
 
 
 def test_a_chosen_path_is_not_logged(url, caplog):
-    """The caller chose it, and knows it."""
+    """A caller that chose the path knows it, so the path is not logged."""
     caplog.set_level(logging.INFO, logger="lockfast")
 
     with lockfast.Locks(url) as locks:

@@ -28,7 +28,7 @@ def bells() -> Iterator[Callable[[], Doorbell]]:
 
 
 def test_a_loop_that_watches_no_sockets_hears_the_bell_too(bells, monkeypatch):
-    """As on Windows, whose loop only receives; otherwise a waiter would have to poll."""
+    """On a loop without `add_reader`, as on Windows, waiters are still woken and need not poll."""
 
     def refuse(_loop: object, *_rest: object) -> None:
         raise NotImplementedError
@@ -61,7 +61,7 @@ def test_a_loop_that_watches_no_sockets_hears_the_bell_too(bells, monkeypatch):
 
 
 def test_a_ring_that_found_nobody_does_not_hide_those_that_come(bells, monkeypatch):
-    """Windows reports it as an error of the next receive, ahead of the datagrams that have come."""
+    """Windows reports a failed ring at the next receive; later datagrams are still received."""
     ours, theirs = bells(), bells()
     address = ours.hang("claim")
     theirs.ring([address])

@@ -24,7 +24,7 @@ def contents(directory: Path) -> dict[str, bytes | None]:
 
 
 def test_a_directory_is_refused(tmp_path):
-    """The error names it, and asks for a file in it."""
+    """The error names the directory, and asks for a file in it."""
     before = contents(tmp_path)
 
     sentence = refusal(f"sqlite://{tmp_path}")
@@ -43,7 +43,7 @@ def test_a_missing_directory_is_refused(tmp_path):
 
 
 def test_a_file_of_random_bytes_is_refused(path):
-    """It may be anything, so it is not touched; the error says what to do."""
+    """A file of unknown content is not touched, and the error says what to do."""
     path.write_bytes(bytes(range(7, 256)) * 40)
     before = contents(path.parent)
 
@@ -70,7 +70,7 @@ def test_a_file_of_ours_that_was_damaged_is_refused(path):
 
 
 def test_a_database_of_another_program_is_refused_and_not_touched(path):
-    """Its tables are another application's data."""
+    """Another application's database is refused before anything is written to it."""
     change(path, "CREATE TABLE customers (name)")
     before = contents(path.parent)
 
@@ -81,7 +81,7 @@ def test_a_database_of_another_program_is_refused_and_not_touched(path):
 
 
 def test_a_file_of_a_newer_lockfast_is_refused(path):
-    """The error names both formats, and what to do."""
+    """The error names both formats, and says what to do."""
     with lockfast.Locks(f"sqlite://{path}") as locks:
         locks.lock("door").acquire().release()
     change(path, "PRAGMA user_version = 999")
@@ -103,7 +103,7 @@ def open_to_all() -> Iterator[Path]:
 
 
 def test_a_directory_that_cannot_be_written_is_refused(puppet, open_to_all):
-    """Run as a user to whom mode bits apply: root would be let through."""
+    """The test runs as a user to whom mode bits apply, because they do not stop root."""
     (open_to_all / "closed").mkdir(mode=0o555)
     somebody = puppet(f"sqlite://{open_to_all}/closed/locks.db")
     somebody.ask("give_up_root")
@@ -117,13 +117,13 @@ def test_a_directory_that_cannot_be_written_is_refused(puppet, open_to_all):
 
 
 def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
-    """A lock that could only be read would be no lock."""
+    """A file that can only be read cannot be used for locking."""
     path = open_to_all / "locks.db"
     with lockfast.Locks(f"sqlite://{path}") as locks:
         locks.lock("door").acquire().release()
     path.chmod(0o444)
     for directory in (open_to_all, *filter(Path.is_dir, open_to_all.iterdir())):
-        directory.chmod(0o555)  # for an ordinary user who runs this and owns the files
+        directory.chmod(0o555)  # in case an ordinary user runs this and owns the files
     before = contents(open_to_all)
     somebody = puppet(f"sqlite://{path}")
     somebody.ask("give_up_root")
@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
 
 @pytest.mark.parametrize("kind", ["nfs", "fuse.gcsfuse", "9p", "virtiofs"])
 def test_a_client_refuses_a_network_file_system(tmp_path, monkeypatch, kind):
-    """Before it creates any file there; each platform knows which file systems those are."""
+    """A network file system is refused before any file is created there."""
     monkeypatch.setattr(here, "is_shared_file_system", lambda one: one == kind)
     monkeypatch.setattr(here, "file_system", lambda _directory: kind)
 
@@ -154,7 +154,7 @@ def test_a_client_refuses_a_network_file_system(tmp_path, monkeypatch, kind):
 def test_the_default_is_refused_on_a_network_file_system_before_its_directory_is_made(
     tmp_path, monkeypatch
 ):
-    """A home directory on NFS is left as it is."""
+    """A home directory on NFS is refused before anything is created in it."""
     monkeypatch.setattr(here, "is_shared_file_system", lambda one: one == "nfs4")
     monkeypatch.setattr(here, "file_system", lambda _directory: "nfs4")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -180,7 +180,7 @@ def test_synchronous_is_what_the_url_says(url, value, level):
 
 @pytest.mark.parametrize("value", ["off", "FULL", "", "2", "full; DROP TABLE places"])
 def test_another_synchronous_is_refused_listing_the_accepted(url, path, value):
-    """Nothing of it reaches SQLite, and no file is created."""
+    """An unknown value never reaches SQLite, and no file is created."""
     with pytest.raises(lockfast.ConfigurationError) as refused:
         lockfast.Locks(url, synchronous=value)
 

@@ -22,7 +22,7 @@ def how(request) -> str:
 
 
 def test_a_forked_child_holds_nothing(puppet, url, watcher, how):
-    """Law 13: it has its parent's objects, and none of its leases."""
+    """Law 13: a child has copies of its parent's objects, but none of its leases."""
     parent = puppet(url)
     token = parent.ask("acquire", "door")
 
@@ -36,7 +36,7 @@ def test_a_forked_child_holds_nothing(puppet, url, watcher, how):
 
 
 def test_leaving_the_block_in_the_child_touches_nothing(puppet, url, watcher, how):
-    """The parent entered the block, and is still in it."""
+    """A child that leaves a block which its parent entered does not release the parent's lock."""
     parent = puppet(url)
     parent.ask("enter", "door")
     before = watcher.inspect("door").last_token
@@ -65,7 +65,7 @@ def test_releasing_in_the_child_is_refused_and_touches_nothing(puppet, url, watc
 
 
 def test_the_end_of_the_child_takes_nothing_from_the_parent(puppet, url, watcher):
-    """Neither its close, nor its death by kill -9, frees the parent's lock."""
+    """Neither a child's close nor its death by kill -9 frees the parent's lock."""
     parent = puppet(url)
     parent.ask("acquire", "door")
     closing, dying = parent.fork(), parent.fork()
@@ -90,7 +90,7 @@ def test_the_parent_still_renews_after_a_fork(puppet, url, eventually, how):
 
 
 def test_forked_children_use_the_inherited_client_as_somebody_else(puppet, url, watcher, how):
-    """Two children once drew the same claim ids from an inherited generator."""
+    """Two children must not draw the same claim ids from an inherited generator."""
     parent = puppet(url)
     parent.ask("acquire", "door")
     children = [parent.fork(how=how), parent.fork(how=how)]
@@ -136,11 +136,11 @@ def test_a_killed_parents_lock_is_free_although_its_child_lives(puppet, url, wat
 
 
 def test_a_childs_lock_holds_after_its_parent_has_closed(puppet, url):
-    """A parent that closes first must not take the shared file's log with it.
+    """A parent that closes first must not delete the log of a file that its child uses.
 
-    SQLite counts its own file locks per process. A child that goes on with the parent's count has
-    none of them, so the parent, closing as if it were the last, deletes the write-ahead log under
-    the child, and a third process finds the name free.
+    SQLite counts its file locks per process. A child that inherits the parent's count has none of
+    the locks. The parent would then close as if it were the last process and delete the write-ahead
+    log under the child, and a third process would find the name free.
     """
     parent = puppet(url)
     parent.ask("acquire", "warm")
@@ -159,7 +159,10 @@ def test_a_childs_lock_holds_after_its_parent_has_closed(puppet, url):
 
 
 def test_a_childs_lock_holds_after_its_parent_was_killed(puppet, url):
-    """The same when the parent dies, and the next process to open the file believes it is alone."""
+    """A child's lock survives the death of the child's parent.
+
+    The next process that opens the file must not believe that it is alone.
+    """
     parent = puppet(url)
     parent.ask("acquire", "warm")
     child = parent.fork()
@@ -176,7 +179,7 @@ def test_a_childs_lock_holds_after_its_parent_was_killed(puppet, url):
 
 
 def test_forking_in_the_middle_of_other_threads_transactions_harms_nothing(puppet, url):
-    """A fork may come at any time; the child must not end half a transaction."""
+    """A child that is forked during another thread's transaction must not end that transaction."""
     parent = puppet(url)
     parent.ask("begin_cycling", "door", threads=3)
 
@@ -194,7 +197,7 @@ def test_forking_in_the_middle_of_other_threads_transactions_harms_nothing(puppe
 
 
 def test_a_memory_store_does_not_span_a_fork(puppet):
-    """memory:// is limited to one process: the child's is another store, and empty."""
+    """A memory:// store belongs to one process, so a forked child has a new, empty store."""
     parent = puppet("memory://shared")
     parent.ask("acquire", "door")
 

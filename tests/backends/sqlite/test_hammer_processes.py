@@ -22,10 +22,10 @@ from lockfast_challenge.processes import EVENTUALLY_SECONDS, freeze
 WORKER = Path(__file__).with_name("worker.py")
 CROWD = 8
 ROUNDS = 3
-"""How often each act is done; the crowd goes on until then, however long that takes."""
+"""How often each act is done; the crowd goes on until all acts are done."""
 
 TURNS = 20 * CROWD
-"""Minimum number of turns, however long they take: with fewer, the processes would hardly meet."""
+"""Minimum number of turns: with fewer turns, the processes would hardly meet."""
 
 TTL = 0.6
 NAMES = ("anvil", "bellows", "tongs")
@@ -76,7 +76,7 @@ def holds_of(log: list[Line], killed: dict[int, float]) -> list[Hold]:
 
 
 def overlaps(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
-    """Return every pair that trusted the same name at the same time."""
+    """Return all pairs of holds that were trusted on one name at the same time."""
     found = []
     last: dict[str, Hold] = {}
     for hold in holds:
@@ -89,7 +89,7 @@ def overlaps(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
 
 
 def disorders(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
-    """Return all pairs of neighbours whose tokens do not grow."""
+    """Return all pairs of successive holds of a name whose tokens do not grow."""
     return [
         (one, two)
         for one, two in itertools.pairwise(holds)
@@ -110,7 +110,7 @@ def disorders(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
     ids=["ended", "trusted", "killed", "frozen", "renewed", "another name"],
 )
 def test_the_checker_catches_two_trusted_holders_and_nothing_else(log, killed, is_caught):
-    """A verdict means nothing unless the checker can also reach the opposite one."""
+    """The checker finds two trusted holders where there are two, and only there."""
     second = Line("begin", 2, "a", 2, 2.0, 6.0)
 
     found = overlaps(holds_of([*(Line(*one) for one in log), second], killed))
@@ -119,7 +119,7 @@ def test_the_checker_catches_two_trusted_holders_and_nothing_else(log, killed, i
 
 
 def test_the_checker_catches_a_token_that_goes_back():
-    """The order of holding is the order of the tokens."""
+    """The checker reports a hold whose token is smaller than that of the hold before."""
     holds = [Hold(1, "a", 7, 0.0, 1.0), Hold(2, "a", 6, 2.0, 3.0)]
 
     assert disorders(holds) == [(holds[0], holds[1])]
@@ -192,7 +192,7 @@ def torment(crowd: Crowd, locks: lockfast.Locks) -> None:
 
 
 def catch(crowd: Crowd, locks: lockfast.Locks, act: str, chance: random.Random) -> int:
-    """Return the number of a process that is stopped in the role that the act needs."""
+    """Freeze a process in the role that the act needs, and return its number."""
 
     def first(name: str) -> int | None:
         inspection = locks.inspect(name)
@@ -212,7 +212,7 @@ def catch(crowd: Crowd, locks: lockfast.Locks, act: str, chance: random.Random) 
 
 @pytest.fixture(scope="module")
 def aftermath(tmp_path_factory) -> Crowd:
-    """The crowd after the hammer; all survivors have ended by themselves."""
+    """The crowd after all acts, when all survivors have ended by themselves."""
     directory = tmp_path_factory.mktemp("hammer")
     url = f"sqlite://{directory}/locks.db"
     crowd = Crowd(url, directory / "log")
@@ -238,21 +238,21 @@ def aftermath(tmp_path_factory) -> Crowd:
 
 
 def test_the_nemesis_did_its_work(aftermath):
-    """A hammer that hit nobody would prove nothing."""
+    """Every act was done in every round; otherwise the other tests would prove nothing."""
     counts = [aftermath.acts.count(act) for act in ACTS]
 
     assert counts == [ROUNDS] * len(ACTS)
 
 
 def test_killed_and_frozen_processes_never_make_two_trusted_holders(aftermath):
-    """Law 2: a process that was frozen or killed did not trust its lease when the next began."""
+    """Law 2: a frozen or killed process did not trust its lease when the next lease began."""
     holds = holds_of(aftermath.read(), aftermath.killed)
 
     assert overlaps(holds) == []
 
 
 def test_tokens_grow_in_the_order_of_holding(aftermath):
-    """Law 3, over every release, kill and expiry."""
+    """Law 3: tokens grow over every release, kill and expiry."""
     holds = holds_of(aftermath.read(), aftermath.killed)
 
     assert disorders(holds) == []
@@ -268,7 +268,7 @@ def test_every_survivor_goes_on_to_the_end(aftermath):
 
 
 def test_nothing_is_left_of_the_dead(aftermath):
-    """No holder, no line, no side file: the next client finds every name free at once."""
+    """Dead processes leave no hold, no place in line and no side file behind."""
     with lockfast.Locks(aftermath.url) as locks:
         taken = [locks.lock(name).try_acquire() for name in NAMES]
         lines = [locks.inspect(name).line for name in NAMES]

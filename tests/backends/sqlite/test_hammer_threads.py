@@ -15,7 +15,7 @@ ROUNDS = 1_000
 
 
 class Resource:
-    """What the lock protects: nothing here is atomic, so two threads inside would be noticed."""
+    """A resource whose operations are not atomic, so that two threads inside are noticed."""
 
     def __init__(self) -> None:
         self.inside: list[int] = []
@@ -61,7 +61,7 @@ def store(request, url) -> str:
 
 
 def test_threads_that_share_a_client_are_never_two_inside(store, belongings):
-    """Never two inside, tokens in order of holding, and nothing is left behind."""
+    """Threads of one client exclude each other, get growing tokens, and leave nothing behind."""
     before = belongings()
     resource = Resource()
 

@@ -9,7 +9,7 @@ from lockfast import AsyncLease, AsyncLocks, LeaseLost
 
 
 def test_of_two_tasks_that_adopt_in_the_same_instant_one_has_it(tmp_path: Path) -> None:
-    """Both ask before either gets a reply, and the store takes them for one."""
+    """Two tasks that adopt one lease at once look alike to the store, but only one gets it."""
 
     async def scenario() -> None:
         async with AsyncLocks(f"sqlite://{tmp_path}/locks.db") as locks:

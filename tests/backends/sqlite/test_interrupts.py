@@ -46,11 +46,11 @@ class Strike:
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
-        self._previous.clear()  # and all that the frames refer to
+        self._previous.clear()  # frees everything that the frames refer to
 
     def _on_call(self, frame: FrameType, _event: str, _argument: object) -> Any:
         is_ours = frame.f_code.co_filename.startswith(ROOM)
-        # Python reports an exception in a finalizer, and drops it.
+        # Python only reports an exception that is raised in a finalizer.
         if not is_ours or frame.f_code.co_name == "__del__":
             return None
         frame.f_trace = self._on_opcode
@@ -80,7 +80,7 @@ def name_at(code: CodeType, offset: int) -> str:
 
 
 class Scene:
-    """A name that one client holds and another wants, and checks from outside."""
+    """A name that one client holds and another client wants, with checks from outside."""
 
     def __init__(self, path: Path) -> None:
         url = f"sqlite://{path}"
@@ -143,14 +143,14 @@ def is_open(connection: sqlite3.Connection) -> bool:
         return False
 
 
-# Python closes a connection that is dropped on the way, and reports that from 3.13 on.
+# Python closes a connection that an interrupt drops, and warns of it from 3.13 on.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("work", [wait_in_vain, ask_once, cycle, share, open_anew])
 def test_an_interrupt_anywhere_leaves_no_transaction_behind(
     path, work: Callable[[Scene, int], None], eventually
 ):
-    """The interrupted client lives on, and must not lock everybody out of the file."""
+    """A client that goes on after an interrupt must not lock others out of the file."""
     before = open_connections()
     scene = Scene(path)
     # From Python 3.12 on, a function is traced by instruction only after that was requested once.
@@ -166,15 +166,15 @@ def test_an_interrupt_anywhere_leaves_no_transaction_behind(
             break
         assert number < MOST_POINTS
     scene.close()
-    # Wait here, and not in the middle of another test: a thread that has something to clean up may
-    # keep what was dropped for a moment.
+    # Wait here, not in the middle of another test: a thread that cleans up may keep a dropped
+    # connection open for a moment.
     eventually(lambda: open_connections() <= before, what="what was dropped is closed")
 
     assert number > 10
 
 
 def test_a_transaction_that_nobody_is_in_is_ended_by_the_next_call(path):
-    """Whatever an interrupt left, even if a second one struck during its cleanup."""
+    """The next call ends any transaction that interrupted calls or cleanups left open."""
     url = f"sqlite://{path}"
     with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         locks.lock("door").acquire().release()
@@ -206,7 +206,7 @@ class FailingRollback:
 
 
 def test_a_rollback_that_fails_makes_nobody_look_dead(path):
-    """Law 2: the connection is lost, the process is not; its lease stays its own."""
+    """Law 2: a process that loses its connection still lives, so its lease stays valid."""
     url = f"sqlite://{path}"
     with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         lease = locks.lock("door", ttl=30).acquire()

@@ -34,7 +34,7 @@ def watcher(url):
 def test_a_killed_holder_frees_its_place_for_a_waiter_within_a_second(
     puppet, url, watcher, eventually
 ):
-    """As users of flock expect: kill -9 frees it, whatever the ttl."""
+    """As users of flock expect, kill -9 frees the lock, whatever its ttl."""
     holder, waiter = puppet(url), puppet(url)
     token = holder.ask("acquire", "door", ttl=30)
     waiter.tell("acquire", "door", timeout=20)
@@ -46,7 +46,7 @@ def test_a_killed_holder_frees_its_place_for_a_waiter_within_a_second(
 
 
 def test_a_killed_holder_frees_its_place_for_one_who_tries_once(puppet, url, watcher):
-    """Also for a client that was not there when it was killed."""
+    """A client that comes after the kill gets the lock at its first attempt."""
     holder = puppet(url)
     token = holder.ask("acquire", "door", ttl=30)
 
@@ -58,7 +58,7 @@ def test_a_killed_holder_frees_its_place_for_one_who_tries_once(puppet, url, wat
 
 
 def test_a_killed_holder_of_many_names_frees_them_all(puppet, url, watcher):
-    """One death frees all names at once: none waits for its own ttl."""
+    """The death of a holder frees all of its names at once, without waiting for any ttl."""
     holder = puppet(url)
     names = [f"door {number}" for number in range(20)]
     for name in names:
@@ -71,7 +71,7 @@ def test_a_killed_holder_of_many_names_frees_them_all(puppet, url, watcher):
 
 
 def test_who_waits_a_moment_at_a_time_is_not_kept_out_by_the_dead(puppet, url, watcher, eventually):
-    """Each time it joins the line behind a dead waiter, and leaves before a liveness check."""
+    """A client whose attempts are shorter than a liveness check still gets past dead waiters."""
     holder, waiter = puppet(url), puppet(url)
     token = holder.ask("acquire", "door", ttl=3600)
     waiter.tell("acquire", "door", timeout=3600)
@@ -92,7 +92,7 @@ def test_who_waits_a_moment_at_a_time_is_not_kept_out_by_the_dead(puppet, url, w
 def test_killed_waiters_at_the_front_are_passed_over_within_a_second(
     puppet, url, watcher, eventually, dead
 ):
-    """Dead waiters do not answer, and the line waits for none of them, however many there are."""
+    """The line waits for no dead waiter, however many of them are at its front."""
     crowd = [puppet(url) for _ in range(dead + 1)]
     lease = watcher.lock("door").acquire()
     for number, one in enumerate(crowd, 1):
@@ -108,7 +108,7 @@ def test_killed_waiters_at_the_front_are_passed_over_within_a_second(
 
 
 def test_a_frozen_holder_keeps_the_lock_until_its_ttl(puppet, url, watcher, eventually):
-    """It may wake at any time and act: until its own deadline nobody else is let in."""
+    """A frozen holder may wake and act, so nobody else gets in before the holder's deadline."""
     holder, waiter = puppet(url, ttl=4), puppet(url)
     holder.ask("acquire", "door")
     waiter.tell("acquire", "door", timeout=20)
@@ -123,7 +123,7 @@ def test_a_frozen_holder_keeps_the_lock_until_its_ttl(puppet, url, watcher, even
 
 
 def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(puppet, url, watcher):
-    """It learns of the loss before any further call returns; its release spares the successor."""
+    """A holder frozen past its ttl learns of the loss at its next call; its successor is spared."""
     holder = puppet(url, ttl=0.5)
     token = holder.ask("acquire", "door")
     holder.freeze()
@@ -142,7 +142,7 @@ def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(pupp
 
 
 def test_a_holder_that_was_frozen_is_not_trusted_when_it_wakes(puppet, url, watcher):
-    """Without any call of ours in between: the clock alone decides."""
+    """A lease stops being trusted by the clock alone, without any call to Lockfast."""
     holder = puppet(url, ttl=0.5)
     holder.ask("acquire", "door")
     holder.freeze()
@@ -154,7 +154,7 @@ def test_a_holder_that_was_frozen_is_not_trusted_when_it_wakes(puppet, url, watc
 
 
 def test_a_frozen_waiter_is_passed_over_and_joins_again(puppet, url, watcher, eventually):
-    """It costs the line one admission window; awake again, it gets its turn after all."""
+    """A frozen waiter costs the line one admission window, and joins again when it wakes."""
     frozen, behind = puppet(url), puppet(url)
     lease = watcher.lock("door").acquire()
     for one in (frozen, behind):

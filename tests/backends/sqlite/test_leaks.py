@@ -1,4 +1,4 @@
-"""What use leaves behind: nothing, however many names and clients there were."""
+"""Use leaves nothing behind, however many names and clients there were."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ UNICODE_NAMES = 10_000
 WARM_UP = 1_000
 
 BLOCKS = 500
-"""Blocks that the interpreter itself may come to keep meanwhile: caches, a resized dict. A leak
-from one name in forty would exceed that."""
+"""Memory blocks that the interpreter itself may keep, as for caches or a resized dict.
+
+A leak from one name in forty would exceed this limit.
+"""
 
 MEGABYTES = 8
-"""The same in megabytes of memory pages: freed memory is not always returned to the system."""
+"""Megabytes of memory that may stay in use: freed memory is not always returned to the system."""
 
 
 class Size:
@@ -51,7 +53,7 @@ def cycle(locks: lockfast.Locks, names: range) -> None:
     ("store", "names"), [("memory", NAMES_IN_MEMORY), ("sqlite", NAMES_IN_A_FILE)]
 )
 def test_many_names_leave_the_client_no_larger(store, names, url):
-    """A client remembers nothing of a lock per order id."""
+    """A client that locks one name per order id remembers none of those names."""
     with lockfast.Locks("memory://" if store == "memory" else url) as locks:
         cycle(locks, range(WARM_UP))
         before = Size()
@@ -64,7 +66,7 @@ def test_many_names_leave_the_client_no_larger(store, names, url):
 
 
 def test_refused_names_leave_the_client_no_larger(url):
-    """Nor does the client remember what it did not get."""
+    """A client remembers nothing of names that it failed to acquire."""
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         held = holder.lock("door").acquire()
         for _ in range(WARM_UP):
@@ -85,7 +87,7 @@ def open_and_close(url: str, clients: int) -> None:
 
 
 def test_waiters_that_give_up_together_leave_nothing_in_their_client(url):
-    """Each waiter that leaves wakes the next one, which may be leaving just then."""
+    """Each waiter that leaves wakes the next waiter, which may be leaving just then."""
 
     async def give_up(locks: lockfast.AsyncLocks) -> None:
         with pytest.raises(lockfast.AcquireTimeout):
@@ -105,7 +107,7 @@ def test_waiters_that_give_up_together_leave_nothing_in_their_client(url):
     ("store", "clients"), [("memory", CLIENTS_IN_MEMORY), ("sqlite", CLIENTS_OF_A_FILE)]
 )
 def test_clients_leave_no_thread_socket_or_file(store, clients, url, path, belongings):
-    """Law 14: opened, used and closed, a client is gone."""
+    """Law 14: a client that was opened, used and closed leaves nothing behind."""
     address = "memory://" if store == "memory" else url
     open_and_close(address, 50)
     before, size = belongings(), Size()
@@ -121,7 +123,7 @@ def test_clients_leave_no_thread_socket_or_file(store, clients, url, path, belon
     ("store", "clients"), [("memory", CLIENTS_IN_MEMORY // 2), ("sqlite", CLIENTS_OF_A_FILE)]
 )
 def test_asyncio_clients_leave_no_thread_task_socket_or_file(store, clients, url, belongings):
-    """Law 14 inside a loop that keeps running: nothing may wait for its end."""
+    """Law 14: a closed client leaves nothing behind in a loop that keeps running."""
     address = "memory://" if store == "memory" else url
 
     async def use(times: int) -> None:
@@ -138,7 +140,7 @@ def test_asyncio_clients_leave_no_thread_task_socket_or_file(store, clients, url
 
 
 def test_a_client_that_is_closed_in_the_middle_of_a_hold_leaves_nothing(url, belongings):
-    """Law 14 for a lease that was never released."""
+    """Law 14: closing a client with a lease that was never released leaves nothing behind."""
     before = belongings()
 
     with lockfast.Locks(url) as locks:
@@ -154,7 +156,7 @@ def shared(request, url, tmp_path) -> str:
 
 
 def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belongings):
-    """Law 14: a waiter of a closed client gets an error, and nothing is left of it."""
+    """Law 14: a waiter of a closed client gets an error, and leaves nothing behind."""
     before = belongings()
     told: list[object] = []
     with lockfast.Locks(shared) as other:
@@ -185,7 +187,7 @@ def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belonging
 
 
 def test_closing_ends_the_waiting_of_other_tasks(shared, belongings):
-    """The same in asyncio."""
+    """Law 14: in asyncio, too, a waiter of a closed client gets an error."""
 
     async def play() -> tuple[object, int, list[str]]:
         before = belongings()
@@ -263,14 +265,14 @@ def drop_clients(flavour: str, url: str) -> None:
 def test_clients_that_are_dropped_without_close_are_gone_soon_and_told_of(
     flavour, url, belongings, eventually
 ):
-    """Nobody can use them any more: no thread and no descriptor should outlive them for long."""
+    """A client that was dropped without close must not keep threads and descriptors for long."""
     before = belongings()
 
     def are_gone() -> bool:
         gc.collect()
         return not before.added()
 
-    gc.collect()  # clients that others dropped are not reported here
+    gc.collect()  # clients that other tests dropped must not be reported here
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         drop_clients(flavour, url)
@@ -281,13 +283,13 @@ def test_clients_that_are_dropped_without_close_are_gone_soon_and_told_of(
 
 
 def test_a_lock_outlives_the_client_object_that_made_it(url, eventually):
-    """It keeps what it needs, and is renewed as before."""
+    """A lock keeps the client's internals alive, and its leases are renewed as before."""
     told: list[lockfast.Event] = []
     lock = lockfast.Locks(url, ttl=15, on_event=told.append).lock("door")
     gc.collect()
 
     with lock as lease:
-        lock._client.watchdog.hurry()  # otherwise its turn would come seconds later
+        lock._client.watchdog.hurry()  # otherwise the renewal would come seconds later
         eventually(lambda: any(isinstance(one, lockfast.Renewed) for one in told))
         lease.check()
     lock._client.close()

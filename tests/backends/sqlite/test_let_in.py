@@ -1,4 +1,4 @@
-"""A waiter that another's release admitted reads that in the file, and writes nothing."""
+"""A waiter that was admitted by another client's release only reads the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAR = 60.0
 
 
 class Side:
-    """One client, used through its port: its waiting claims ask when the test says so."""
+    """A client, used through its port; its waiting claims ask only when the test says so."""
 
     def __init__(self, locks: lockfast.Locks) -> None:
         self._client = locks._client
@@ -36,7 +36,7 @@ class Side:
         return self._backend.release(grant, deadline=deadline, tombstone=False)
 
     def trace(self) -> list[str]:
-        """Return a list that receives the first word of each of its statements."""
+        """Return a list that receives the first word of each statement that this client runs."""
         words: list[str] = []
         self._backend._database.connection._sqlite.set_trace_callback(
             lambda one: words.append(one.split()[0])
@@ -51,7 +51,7 @@ def sides(url):
 
 
 def let_in(holder: Side, waiter: Side, **options: object) -> Claim:
-    """Return a claim of the waiter that a release has admitted, and that does not know it yet."""
+    """Let a release admit a claim of the waiter, and return the claim before the waiter asks."""
     held = holder.ask(holder.claim())
     claim = waiter.claim(**options)
     assert isinstance(held, Grant)
@@ -61,7 +61,7 @@ def let_in(holder: Side, waiter: Side, **options: object) -> Claim:
 
 
 def is_asked_for(waiter: Side, claim: Claim) -> bool:
-    """Return whether an admitted claim gets a full ttl, and not what is left of its window."""
+    """Return whether an admitted claim gets a full ttl, not just the rest of its window."""
     grant = waiter.ask(claim)
     assert isinstance(grant, Grant)
     return grant.window is None
@@ -80,7 +80,7 @@ def test_it_looks_and_writes_nothing(sides):
 
 
 def test_what_it_has_is_a_hold_like_any_other(sides):
-    """Nobody else is let in, it can be released, and the next token is larger."""
+    """A claim that only read its admission holds the name like any other claim."""
     holder, waiter = sides
     grant = waiter.ask(let_in(holder, waiter))
     following = holder.claim()
@@ -94,14 +94,17 @@ def test_what_it_has_is_a_hold_like_any_other(sides):
     "option", [{"lock_delay": 5.0}, {"min_hold": 0.01}, {"owner": "saga"}, {"ttl": 1.0}]
 )
 def test_where_more_hangs_on_the_grant_it_is_asked_for(sides, option):
-    """A claim that was only admitted leaves no delay, and if frozen would outlast a short ttl."""
+    """A claim with a delay, a `min_hold`, an owner or a short ttl asks for a full grant.
+
+    A claim that was only admitted would leave no delay, and if frozen would outlast a short ttl.
+    """
     holder, waiter = sides
 
     assert is_asked_for(waiter, let_in(holder, waiter, **option))
 
 
 def test_an_old_window_is_asked_for_too(path, sides):
-    """What is left of it might be too short for the renewal that must come first."""
+    """Late in its window a claim asks for a full grant: too little time is left for a renewal."""
     holder, waiter = sides
     claim = let_in(holder, waiter)
     change(
@@ -119,7 +122,7 @@ def test_an_old_window_is_asked_for_too(path, sides):
 
 
 def test_a_window_that_is_over_grants_nothing(path, sides):
-    """It was turned away meanwhile, or will be: it joins the end of the line again."""
+    """A claim that finds its window over is not granted, and joins the end of the line."""
     holder, waiter = sides
     claim = let_in(holder, waiter)
     change(
@@ -136,7 +139,10 @@ def test_a_window_that_is_over_grants_nothing(path, sides):
 
 
 def test_a_lease_that_began_so_is_renewed_to_its_full_ttl(url, eventually):
-    """The watchdog does so well before the window ends; here it is done at once."""
+    """A renewal extends a lease from its admission window to its full ttl.
+
+    The watchdog renews well before the window ends; the test renews at once.
+    """
     entered: list[lockfast.Lease] = []
     with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         lease = first.lock("door").acquire()
@@ -156,7 +162,7 @@ def test_a_lease_that_began_so_is_renewed_to_its_full_ttl(url, eventually):
 
 
 def test_an_operator_ends_what_was_only_let_in(url, sides):
-    """It leaves no trace, since the claim may not know of it: a later renewal reports a loss."""
+    """A broken admission leaves no trace, and its claim learns of the loss at its next request."""
     holder, waiter = sides
     grant = waiter.ask(let_in(holder, waiter))
 

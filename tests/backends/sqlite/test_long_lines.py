@@ -1,4 +1,4 @@
-"""Ten thousand may wait: only the part of a line that can decide is read."""
+"""With ten thousand waiters, only the part of a line that decides a request is read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CountedSteps:
             raw.execute(MORE, (by, key, key))
 
     def read(self) -> float:
-        """Start counting at the first call: before it there is no connection."""
+        """Return the number of instructions since the first call, which requires a connection."""
         sqlite = self.backend._database.connection._sqlite
         sqlite.set_progress_handler(self._count, 1)
         return float(self._steps)
@@ -55,4 +55,4 @@ def store(path) -> Iterator[CountedSteps]:
 
 
 class TestLongLines(LongLines):
-    """Only the part of a line that can decide is read."""
+    """The laws of long lines on SQLite: only the part of a line that can decide is read."""

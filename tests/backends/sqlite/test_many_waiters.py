@@ -1,4 +1,4 @@
-"""A thousand may wait: one socket, one claim that looks, and no renewal behind their requests."""
+"""Many waiters of a client share one socket and one probing claim, and delay no renewal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def in_line(locks: lockfast.AsyncLocks, number: int) -> None:
 
 
 def test_a_crowd_of_one_client_shares_one_socket_and_gets_in_by_order(url, belongings):
-    """However many wait, the descriptors do not run out; and the line keeps its order."""
+    """However many claims of a client wait, they share one socket and are served in order."""
 
     async def play() -> tuple[int, list[int]]:
         async with lockfast.AsyncLocks(url) as holder, lockfast.AsyncLocks(url) as locks:
@@ -55,7 +55,7 @@ def test_a_crowd_of_one_client_shares_one_socket_and_gets_in_by_order(url, belon
 
 
 def test_threads_of_one_client_share_one_socket_and_all_get_in(url, belongings, eventually):
-    """One of them reads for all; when it leaves, it hands the reading on."""
+    """One thread reads the socket for all waiters; when it leaves, another thread takes over."""
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         locks.lock("warm").acquire().release()
         held = holder.lock("door").acquire()
@@ -131,7 +131,7 @@ def test_only_the_first_of_a_crowd_looks(url, eventually):
 def test_a_waiter_without_a_descriptor_for_its_bell_gets_in_all_the_same(
     url, eventually, monkeypatch
 ):
-    """A full descriptor table costs an admission window, not the turn."""
+    """A waiter that cannot open its doorbell waits an admission window longer, but gets in."""
 
     def full(_self: Doorbell) -> None:
         raise OSError(24, "Too many open files")
@@ -194,7 +194,7 @@ def test_an_urgent_call_goes_before_all_that_wait_in_asyncio():
             resume.wait()
 
         first = asyncio.create_task(worker.run(block))
-        while not inside.is_set():  # noqa: ASYNC110 - it is another thread's
+        while not inside.is_set():  # noqa: ASYNC110 - another thread sets it
             await asyncio.sleep(0)
         others = [asyncio.create_task(worker.run(order.append, n)) for n in range(3)]
         await asyncio.sleep(0)
@@ -209,13 +209,13 @@ def test_an_urgent_call_goes_before_all_that_wait_in_asyncio():
 
 
 def test_an_urgent_call_does_not_stand_in_line_in_threads():
-    """The same on the callers' own threads: only one call that is not urgent competes at a time."""
+    """On callers' own threads, an urgent call competes with only one call that is not urgent."""
     worker = runtime_worker.ThreadWorker("test")
     order: list[object] = []
     inside, resume = threading.Event(), threading.Event()
 
     def crowd() -> None:
-        with worker._line:  # as the next caller of the crowd would hold it
+        with worker._line:  # as the next caller of a crowd would hold the line
             inside.set()
             resume.wait()
 

@@ -1,4 +1,4 @@
-"""Only the front of a long line is read: it decides what the whole line would decide."""
+"""The front of a long line is enough to decide what the whole line would decide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS = 400
 
 
 class Twins:
-    """The same verbs on a file, of which little is read, and on a whole door in memory."""
+    """Runs the same verbs on a file, which is read only in part, and on a whole door in memory."""
 
     def __init__(self, path: Path, *, capacity: int, chance: random.Random) -> None:
         self.clock = ManualClock()
@@ -35,7 +35,7 @@ class Twins:
         self.claims: list[Claim] = []
 
     def step(self) -> None:
-        """Apply one verb to both, and fail unless both results are alike."""
+        """Apply a verb to the file and to the door, and fail unless the results are alike."""
         self.clock.advance(self.chance.choice([0.0, 0.001, 0.1, 1.0]))
         act = self.chance.choices(
             [self.arrive, self.ask_again, self.release, self.withdraw, self.renew, self.break_],

@@ -1,4 +1,4 @@
-"""Which clients are alive, where a file cannot be removed while it is open."""
+"""Which clients are alive, also on platforms where an open file cannot be removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockfast.platforms import here
 
 @pytest.fixture(params=[True, False], ids=["posix", "windows"])
 def database(request, monkeypatch, tmp_path) -> Path:
-    """A database on each kind of platform; one of them refuses to remove open files."""
+    """A database on two kinds of platform, of which one refuses to remove open files."""
     monkeypatch.setattr(here, "CAN_REMOVE_OPEN_FILES", request.param)
     if not request.param:
         unlink = Path.unlink

@@ -1,7 +1,8 @@
-"""A finalizer or a signal handler that calls us in the middle of a call of its own thread.
+"""A finalizer or a signal handler that calls Lockfast during another call on its thread.
 
-Neither can be waited for, nor can the call in progress go on before they have returned. So a
-release is never refused, any other request gets a reply or an honest error, and nothing hangs.
+The new call cannot wait for the interrupted call, which continues only after the finalizer or the
+handler has returned. So a release is never refused, any other request gets a reply or an honest
+error, and nothing hangs.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def strike(monkeypatch) -> Callable[[Callable[[], object]], None]:
 
 @pytest.mark.parametrize("name", ["door", "window"])
 def test_a_release_inside_of_a_step_is_done_when_it_has_ended(locks, other, strike, name):
-    """As from the `__del__` of an object in a cycle, whenever the garbage collector runs."""
+    """A release from a finalizer in mid-step is done once the interrupted step has ended."""
     leases: list[lockfast.Lease] = []
     thread = threading.Thread(target=lambda: leases.append(locks.lock(name).acquire()))
     thread.start()
@@ -75,7 +76,7 @@ def test_a_release_inside_of_a_step_is_done_when_it_has_ended(locks, other, stri
 
 
 def test_whoever_asks_inside_of_a_transaction_is_told_so(url, strike):
-    """A half-done transaction cannot be entered; outside of it the same request is answered."""
+    """A request from inside a transaction gets an error; repeated afterwards, it is answered."""
     told: list[BaseException] = []
 
     def ask() -> None:
@@ -96,7 +97,7 @@ def test_whoever_asks_inside_of_a_transaction_is_told_so(url, strike):
 
 
 class SecondClient:
-    """What a finalizer does through another client of the file, in the middle of a transaction."""
+    """A second client of the file, through which a finalizer acts in mid-transaction."""
 
     def __init__(self, url: str, kept: contextlib.ExitStack) -> None:
         # Many seconds, so that a futile wait for the transaction shows clearly.
@@ -137,7 +138,10 @@ def clients(url) -> Iterator[SecondClient]:
 def test_whoever_asks_by_another_client_inside_of_a_transaction_is_told_so_at_once(
     clients, strike, act
 ):
-    """The request would wait for itself, and all others for both: leases would expire meanwhile."""
+    """A request that waited for its own thread's transaction would never end.
+
+    All other clients would wait as well, and leases would expire meanwhile.
+    """
     strike(lambda: clients.ask(lambda: act(clients)))
 
     assert clients.first.lock("door").try_acquire() is None
@@ -161,7 +165,7 @@ def test_a_release_by_another_client_inside_of_a_transaction_goes_on_by_itself(
 def test_a_client_that_a_thread_is_busy_with_is_not_waited_for_inside_of_a_transaction(
     clients, strike
 ):
-    """That thread may be waiting for the file, and so for the transaction."""
+    """The thread that is busy with the client may itself wait for the transaction to end."""
     second, is_busy, may_end = clients.second, threading.Event(), threading.Event()
     turn = second._client.backend._worker._turn
 
@@ -187,7 +191,10 @@ def test_a_client_that_a_thread_is_busy_with_is_not_waited_for_inside_of_a_trans
 
 
 def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkeypatch):
-    """The two would wait for each other: the first decides whether this is a new boot."""
+    """A second client cannot open the file while the first is in the middle of opening it.
+
+    The two would wait for each other, because the first client decides whether this is a new boot.
+    """
     told: list[BaseException] = []
     with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         share = Presence.share
@@ -208,7 +215,7 @@ def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkey
 
 
 def test_whoever_asks_at_another_door_in_memory_gets_an_answer(strike):
-    """Only the door that is half done cannot answer."""
+    """In memory, only the door whose step was interrupted cannot answer."""
     with lockfast.Locks("memory://") as locks:
         got: list[object] = []
         strike(lambda: got.append(locks.lock("window").try_acquire()))
@@ -220,7 +227,7 @@ def test_whoever_asks_at_another_door_in_memory_gets_an_answer(strike):
 
 
 def test_leases_that_finalizers_release_are_all_free_in_the_end(locks):
-    """The garbage collector runs anywhere, also inside an acquire."""
+    """Finalizers may release leases anywhere, even inside another acquire."""
 
     class Job:
         def __init__(self, number: int) -> None:
@@ -245,7 +252,7 @@ def test_leases_that_finalizers_release_are_all_free_in_the_end(locks):
 
 
 def test_a_handler_may_ask_while_its_thread_takes_and_gives_back_a_free_lock(locks):
-    """Without contention there is no half-done transaction that it could meet."""
+    """Without contention a signal handler never meets a half-done transaction."""
     answers: list[object] = []
 
     def handle(*_: object) -> None:

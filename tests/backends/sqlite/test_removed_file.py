@@ -23,7 +23,7 @@ def is_refused(locks: Locks) -> bool:
 
 @pytest.fixture
 def old(url) -> Iterator[Locks]:
-    """A client that had opened the file before."""
+    """A client that opened the file before the test removes it."""
     with Locks(url) as locks:
         locks.lock("other").acquire().release()
         yield locks
@@ -42,7 +42,7 @@ def remove(path: Path) -> None:
 
 
 def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, url, old, new):
-    """Otherwise the old clients would hold in a file of their own for as long as they run."""
+    """Clients with a removed file open must notice, or they would go on locking in that file."""
     remove(path)
 
     with new.lock("door") as lease:
@@ -56,7 +56,7 @@ def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, ur
 
 
 def test_the_holder_in_a_removed_file_is_told(path, old, new):
-    """It learns of it at its next renewal, as with a server that has forgotten everything."""
+    """A holder in a removed file learns of its loss at a renewal, as if a server lost its data."""
     lease = old.lock("door", ttl=1.0).acquire()
     remove(path)
 
@@ -77,7 +77,7 @@ def test_who_waits_at_a_removed_file_is_let_in_by_the_new_one(path, url, old, ne
 
 
 def test_a_copy_in_its_place_goes_on_with_what_it_holds(path, old, new, tmp_path):
-    """A restored backup: the holder is renewed in it, and keeps others out."""
+    """After a restored backup, the holder is renewed in the new file and keeps others out."""
     lease = old.lock("door", ttl=600.0, renew=False).acquire()
     copy = tmp_path / "copy.db"
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
@@ -93,9 +93,9 @@ def test_a_copy_in_its_place_goes_on_with_what_it_holds(path, old, new, tmp_path
 
 
 def test_on_posix_a_client_whose_file_of_life_was_removed_makes_another(path, old, new):
-    """Without it everybody would take its holds for those of a dead client.
+    """A client whose liveness file was removed makes a new one, or it would look dead.
 
-    On Windows nobody can remove a file that is open.
+    On Windows an open file cannot be removed.
     """
     clients = path.with_name(f"{path.name}-clients")
     shutil.rmtree(clients)

@@ -34,7 +34,7 @@ def test_no_statement_numbers_its_placeholders():
 
 
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
-    """Containers run under user ids without a passwd entry; the error is no bare RuntimeError."""
+    """A user id without a passwd entry, as in containers, gets an error that says what to set."""
 
     def unknown(uid: int) -> pwd.struct_passwd:
         raise KeyError(uid)
@@ -49,7 +49,7 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
 
 
 def test_a_machine_without_a_thread_to_spare_is_told_and_costs_nothing_later(tmp_path, monkeypatch):
-    """Work queued for a thread that never began would be awaited for ever, even at close."""
+    """No work is queued for a thread that could not start, or close would wait for ever."""
 
     def refuse(_thread):
         raise RuntimeError("can't start new thread")
@@ -109,7 +109,7 @@ for left in range(12):
 
 
 def test_without_descriptors_left_it_is_an_outage_and_no_mistake_of_the_path(tmp_path):
-    """SQLite only reports that it cannot open the file, however many descriptors are missing."""
+    """A lack of descriptors is an outage, although SQLite reports only that it cannot open."""
     done = subprocess.run(
         [sys.executable, "-c", SHORT_OF_DESCRIPTORS, tmp_path],
         capture_output=True,
@@ -130,7 +130,7 @@ def is_shortage(told: str) -> bool:
 
 
 def test_on_linux_without_proc_it_is_said_that_it_is_missing(tmp_path):
-    """Otherwise the error would blame the path, and no other path would help."""
+    """Without /proc the error says so, instead of blaming a path that is fine."""
     program = f"import lockfast; lockfast.Locks('sqlite://{tmp_path}/locks.db').lock('x').acquire()"
     done = subprocess.run(
         [*without_proc(), sys.executable, "-c", program],

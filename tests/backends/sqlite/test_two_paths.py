@@ -1,6 +1,6 @@
-"""One file that is reached by two paths: the clients exclude each other, or are refused.
+"""A file that clients reach by two paths: the clients exclude each other, or are refused.
 
-SQLite keeps its log beside the path by which a file was opened.
+The danger is that SQLite keeps its log beside the path by which the file was opened.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def elsewhere(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Callable[..., Puppet]]:
-    """Start a process that has something mounted, with a client of a file there."""
+    """Return a function that starts a process with a mount, and a client of a file there."""
     with ExitStack() as stack:
 
         def start(source: Path, target: Path, *, file: Path) -> Puppet:
@@ -59,7 +59,7 @@ def refusal(flavour: Flavour, path: Path) -> str:
 
 
 def test_a_file_with_two_names_is_refused_by_both(flavour: Flavour, path: Path, elsewhere: Path):
-    """Nothing is created beside either: the other name may belong to another application."""
+    """A file with two hard links is refused by either name, and nothing is created beside it."""
     use(path)
     other = elsewhere / "other.db"
     os.link(path, other)
@@ -79,7 +79,7 @@ def test_a_file_whose_second_name_was_removed_is_used_again(path: Path, elsewher
 
 
 def test_who_holds_when_a_second_name_is_made_keeps_its_lease(path: Path, elsewhere: Path):
-    """A backup may do that. The holder opened the only path there was; both paths refuse others."""
+    """A holder keeps its lease when a backup adds a link to its file; new clients are refused."""
     with Locks(f"sqlite://{path}") as locks, locks.lock("door") as lease:
         os.link(path, elsewhere / "other.db")
 
@@ -87,7 +87,7 @@ def test_who_holds_when_a_second_name_is_made_keeps_its_lease(path: Path, elsewh
             with pytest.raises(lockfast.ConfigurationError):
                 use(one)
 
-        locks._client.backend._database.connection._looked_at = 0.0  # it checks the path again
+        locks._client.backend._database.connection._looked_at = 0.0  # check the path again
         lease.renew()
         lease.check()
 
@@ -98,7 +98,10 @@ def test_who_holds_when_a_second_name_is_made_keeps_its_lease(path: Path, elsewh
 def test_on_linux_a_file_that_is_mounted_by_itself_is_refused(
     mounted: Callable[..., Puppet], path: Path, elsewhere: Path
 ):
-    """As `docker run -v locks.db:/app/locks.db` does. The error says what to mount instead."""
+    """A file mounted by itself, as with `docker run -v locks.db:/app/locks.db`, is refused.
+
+    The error says what to mount instead.
+    """
     use(path)
     target = elsewhere / "locks.db"
     target.touch()
@@ -115,7 +118,7 @@ def test_on_linux_a_file_that_is_mounted_by_itself_is_refused(
 def test_on_linux_both_sides_of_a_mounted_directory_exclude_each_other(
     mounted: Callable[..., Puppet], path: Path, elsewhere: Path
 ):
-    """Otherwise the advice to mount the directory would be no better."""
+    """Our advice to mount the directory is sound: clients on both sides exclude each other."""
     with Locks(f"sqlite://{path}") as outside:
         lease = outside.lock("door").acquire()
         inside = mounted(path.parent, elsewhere, file=elsewhere / path.name)
@@ -133,7 +136,7 @@ def test_on_linux_both_sides_of_a_mounted_directory_exclude_each_other(
 def test_who_comes_by_a_symbolic_link_is_excluded(
     puppet: Callable[..., Puppet], path: Path, elsewhere: Path, kind: str
 ):
-    """Liveness files are beside the file itself; beside the link all clients would seem dead."""
+    """Liveness files belong beside the file itself: beside a link, clients would seem dead."""
     link = elsewhere / "link"
     link.symlink_to(path if kind == "of the file" else path.parent)
     by_link = link if kind == "of the file" else link / path.name
@@ -152,7 +155,7 @@ def test_who_comes_by_a_symbolic_link_is_excluded(
 def test_who_holds_by_a_symbolic_link_that_is_changed_comes_over(
     puppet: Callable[..., Puppet], path: Path, elsewhere: Path
 ):
-    """It is as if the file itself were replaced: the link is the path that every client names."""
+    """A changed link counts as a replaced file, because clients name the link in their URL."""
     link = elsewhere / "link.db"
     link.symlink_to(path)
     with Locks(f"sqlite://{link}") as old:
@@ -173,7 +176,7 @@ def test_who_holds_by_a_symbolic_link_that_is_changed_comes_over(
 def is_refused(locks: Any) -> bool:
     lease = locks.lock("door").try_acquire()
     if lease is not None:
-        with suppress(LeaseLost):  # it moved to the other file in between
+        with suppress(LeaseLost):  # the client moved to the other file meanwhile
             lease.release()
     return lease is None
 
@@ -188,7 +191,7 @@ def test_links_that_lead_round_in_a_circle_are_refused(flavour: Flavour, path: P
 def test_a_link_to_a_network_file_system_is_refused(
     flavour: Flavour, path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
-    """The file has to be on a local disk, not the link."""
+    """A link to a file on a network file system is refused, even if the link itself is local."""
     path.symlink_to(elsewhere / "locks.db")
     monkeypatch.setattr(here, "is_shared_file_system", lambda one: one == kind)
     monkeypatch.setattr(

@@ -11,7 +11,7 @@ import lockfast
 
 
 def traced(locks: lockfast.Locks) -> list[str]:
-    """Return a list that receives the statements of a client, once it has opened its file."""
+    """Return a list that receives the first word of each statement that the client runs."""
     statements: list[str] = []
     locks.lock("warm").acquire().release()
     locks._client.backend._database.connection._sqlite.set_trace_callback(
@@ -21,7 +21,7 @@ def traced(locks: lockfast.Locks) -> list[str]:
 
 
 def test_it_is_taken_and_given_back_by_one_statement_each(url):
-    """A transaction with its own BEGIN and COMMIT would cost twice as much."""
+    """One statement takes a free lock, because BEGIN and COMMIT would double the cost."""
     with lockfast.Locks(url) as locks:
         statements = traced(locks)
 
@@ -33,7 +33,7 @@ def test_it_is_taken_and_given_back_by_one_statement_each(url):
 
 
 def test_an_explicit_owner_stands_in_the_record_as_such(url):
-    """An empty owner in the statement is no owner in the file, and a named one keeps its name."""
+    """The single statement stores a named owner under its name, and an empty owner as none."""
     with lockfast.Locks(url) as locks, lockfast.Locks(url) as elsewhere:
         first = locks.lock("door", owner="saga").acquire()
         second = elsewhere.lock("door", owner="saga").acquire(timeout=0)
@@ -46,7 +46,7 @@ def test_an_explicit_owner_stands_in_the_record_as_such(url):
 
 
 def test_a_clock_that_is_behind_the_last_token_still_gives_a_larger_one(path, url):
-    """A claim that the one statement cannot serve goes through the door, which counts on."""
+    """If the clock is behind the last token, the door grants the next larger token instead."""
     with lockfast.Locks(url) as locks:
         with locks.lock("door") as lease:
             ahead = lease.token + 3_600_000_000
@@ -58,7 +58,7 @@ def test_a_clock_that_is_behind_the_last_token_still_gives_a_larger_one(path, ur
 
 
 def test_a_new_file_has_small_pages_and_one_with_others_is_used_as_it_is(path, url):
-    """Each commit writes whole pages; a file of an older version keeps its page size."""
+    """New files have small pages, as commits write whole pages; old files keep their page size."""
     with lockfast.Locks(url) as locks, locks.lock("door"):
         pass
     small = page_size(path)

@@ -1,4 +1,4 @@
-"""Waiting in line is cheap, and ends soon: a doorbell, and slow polling as the safety net."""
+"""Waiting in line is cheap and ends soon, by a doorbell with slow polling as a safety net."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Waiter:
 @pytest.fixture
 def clients(url):
     with lockfast.Locks(url) as holder, lockfast.Locks(url) as waiter:
-        # Both have opened the file, so that only waiting is counted below.
+        # Let both clients open the file first, so that only waiting is counted below.
         for one in (holder, waiter):
             one.lock("warm").acquire().release()
         yield holder, waiter
 
 
 def test_ten_seconds_of_waiting_cost_at_most_twelve_statements(clients):
-    """A waiter listens, and does not poll."""
+    """A waiter listens for its doorbell, and polls only slowly."""
     holder, waiter = clients
     statements: list[str] = []
     lease = holder.lock("door").acquire()
@@ -61,13 +61,13 @@ def test_ten_seconds_of_waiting_cost_at_most_twelve_statements(clients):
     lease.check()
     assert isinstance(waiting.error, lockfast.AcquireTimeout)
     assert waiting.error.waited >= SECONDS
-    # Leaving the line when the time is up is not waiting.
+    # Do not count the statements that leave the line when the time is up.
     last = len(statements) - 1 - statements[::-1].index("BEGIN IMMEDIATE")
     assert 0 < len(statements[:last]) <= MOST_STATEMENTS, statements
 
 
 def seconds_to_hand_on(holder, waiter, eventually) -> float:
-    """Release while another client waits, and return how long it took until that one entered."""
+    """Release while another client waits; return the seconds until that client entered."""
     lease = holder.lock("door").acquire()
     waiting = Waiter(waiter)
     eventually(lambda: holder.inspect("door").line)
@@ -81,12 +81,12 @@ def seconds_to_hand_on(holder, waiter, eventually) -> float:
 
 
 def test_a_release_rings_the_next_in_line(clients, eventually):
-    """Long before the waiter's next poll, which comes after an admission window."""
+    """A release wakes the next waiter long before the waiter's next poll."""
     assert seconds_to_hand_on(*clients, eventually) < SOON < ADMISSION_WINDOW_SECONDS
 
 
 def test_a_release_rings_only_the_one_it_admits(url, clients, eventually):
-    """The others sleep on: a release costs a line of any length one wakeup."""
+    """A release wakes only the waiter that it admits, so a line of any length costs one wakeup."""
     holder, waiter = clients
     rung: list[list[str]] = []
     with lockfast.Locks(url) as third:
@@ -110,7 +110,7 @@ def test_a_release_rings_only_the_one_it_admits(url, clients, eventually):
 def test_a_waiter_whose_bell_is_never_heard_still_gets_in_within_the_window(
     clients, eventually, monkeypatch
 ):
-    """Across network namespaces no datagram arrives; only the slow polling remains."""
+    """Where no datagram arrives, as across network namespaces, waiters get in by slow polling."""
     monkeypatch.setattr(Doorbell, "ring", lambda _self, _addresses: None)
 
     assert seconds_to_hand_on(*clients, eventually) < ADMISSION_WINDOW_SECONDS + SOON

@@ -1,11 +1,11 @@
-"""A separate process for the tests: a puppet, or one of the crowd that hammers.
+"""A separate process for the tests: a puppet, or a hammer that is one of a crowd.
 
     worker.py puppet ADDRESS URL [OPTION=SECONDS …]
     worker.py hammer URL LOG NUMBER TTL NAME …
 
-A puppet connects to the test, does what it is told and answers; it sends errors as they are. One of
-the crowd takes names at random and logs what it believes; each line is one write, so a kill cannot
-cut one in two. It goes on until a file `enough` exists beside the log.
+A puppet connects to the test, carries out its commands, and sends back results and exceptions. A
+hammer takes names at random and logs each lease that it trusts. Each log line is a single write, so
+that a kill cannot cut a line in two. A hammer stops when a file `enough` exists beside the log.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Puppet:
             thread.start()
 
     def end_cycling(self) -> list[int]:
-        """Stop them, and return the tokens in the order of holding."""
+        """Stop the threads, and return the tokens in the order in which they were held."""
         self._is_enough.set()
         for thread in self._cycling:
             thread.join()
@@ -167,7 +167,7 @@ class Hammer:
         self._write("end", lease)
 
     def _write(self, kind: str, lease: Lease) -> None:
-        # Take the time first: a lease that is trusted afterwards was trusted then.
+        # Take the time first: a lease that is trusted afterwards was also trusted at that time.
         at = now()
         remaining = lease.remaining
         if remaining > 0:

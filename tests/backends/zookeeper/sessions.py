@@ -1,4 +1,4 @@
-"""Sessions as the server sees them: their owners, and how to end one from outside."""
+"""Sessions as the server sees them: their owners, and how to end a session from outside."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MASK = 2**48 - 1
 
 
 def session_of(server: ZooKeeperServer, name: str) -> int:
-    """Return the session that has a claim on a name; there has to be exactly one."""
+    """Return the session that has a claim on a name; exactly one session must have a claim."""
     [only] = sessions_of(server, name)
     return only
 
 
 def sessions_of(server: ZooKeeperServer, name: str) -> set[int]:
-    """Return the sessions with claims on a name; only a leader or a server alone knows them."""
+    """Return the sessions with claims on a name; only a leader or a lone server reports them."""
     found: set[int] = set()
     session = 0
     for line in server.ask("dump").partition("Sessions with Ephemerals")[2].splitlines():
@@ -30,11 +30,11 @@ def sessions_of(server: ZooKeeperServer, name: str) -> set[int]:
 
 
 def end_session(server: ZooKeeperServer, session: int) -> None:
-    """End a session as if it had expired: from now on the server does not know it.
+    """End a session as if it had expired; from then on the server does not know the session.
 
-    Any client with its id and its password may close it. The server derives the password from the
-    id with Java's random numbers, and so can we. The session's own client may come back in between,
-    and take it from us before it is closed.
+    Any client with the session's id and password may close the session. The server derives the
+    password from the id with Java's random numbers, and so does this module. The session's own
+    client may reconnect in between and take the session back, so close it until it is gone.
     """
     assert _close(server, session), "the session was over already"
     while _close(server, session):
@@ -42,7 +42,7 @@ def end_session(server: ZooKeeperServer, session: int) -> None:
 
 
 def _close(server: ZooKeeperServer, session: int) -> bool:
-    """Close a session; return false if there was none."""
+    """Close a session; return false if the session did not exist."""
     with connected(server.address, client_id=(session, _password(session))) as client:
         return bool(client.client_id[0] == session)
 

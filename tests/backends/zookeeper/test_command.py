@@ -1,4 +1,4 @@
-"""The command line on an ensemble: as on any other store."""
+"""The command line works on ZooKeeper as on any other store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from servers.zookeeper import shared_server
 
 @pytest.fixture
 def lockfast():
-    """Run the command on a server, and return its exit code and what it printed."""
+    """Return a function that runs a command and returns its exit code and its output."""
 
     def run(command: str, *arguments: str) -> tuple[int, str]:
         done = subprocess.run(
@@ -44,7 +44,7 @@ def test_the_doctor_and_the_list(lockfast):
 
 
 def test_the_demo_is_right_where_a_lock_guards_it(lockfast):
-    """The frozen holder: the next one gets in, and the late write is refused for its token."""
+    """In the demo of a frozen holder, the guarded resource refuses every late write."""
     code, printed = lockfast("demo", "frozen", "--json")
 
     plays = json.loads(printed)

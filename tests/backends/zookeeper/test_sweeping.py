@@ -1,4 +1,4 @@
-"""Nodes of our session without a claim: a create that came after its withdrawal."""
+"""Nodes of our session without a claim: a create that arrived after its withdrawal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockfast.runtime.clock import Clock
 
 
 def test_a_node_that_came_late_is_swept_away_and_no_other(monkeypatch) -> None:
-    """The session lives on, so nobody else would ever delete the node."""
+    """The client deletes a stray node itself, because its session lives on and keeps the node."""
     monkeypatch.setattr("lockfast.backends.sessions._async.session.STRAY_CHECK_KEEPALIVES", 1)
 
     async def main() -> None:

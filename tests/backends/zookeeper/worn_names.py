@@ -1,4 +1,4 @@
-"""A server with a name that has had very many claims: its sequence is near its end.
+"""A server on which a name has had so many claims that its sequence is near its end.
 
 Nobody can wait for two thousand million claims, so the server starts with a forged transaction log.
 """
@@ -12,7 +12,7 @@ import zlib
 from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 OPEN = struct.pack(">ii", 1, 31)
-"""An ACL with one entry, which allows everything."""
+"""An ACL with a single entry, which allows everything to everybody."""
 
 CREATE, DELETE, CREATE_CONTAINER = 1, 2, 19
 

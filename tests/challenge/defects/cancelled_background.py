@@ -1,7 +1,7 @@
 """A watchdog that is a task, and so is cancelled when a program cancels every task.
 
-Bodies that are still finishing their work then lose their leases, because nothing renews them. The
-fix is a watchdog that is not a task (src/lockfast/runtime/tasks.py).
+Bodies that are still finishing their work then lose their leases, because nothing renews the
+leases. The fix is a watchdog that is not a task (src/lockfast/runtime/tasks.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The listener for waiters on Redis ends at the first error, and its end goes unnoticed.
 
-Waiters then receive no wakeups: one gets in only if the name happens to be free when it asks. The
-fix is a listener that survives every error, and that is restarted if it has ended.
+Waiters then receive no wakeups: a waiter gets the lock only if the name happens to be free when it
+asks. The fix is a listener that survives every error, and that is restarted if it has ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A heartbeat of a ZooKeeper session that no quorum confirms.
+"""A heartbeat of a ZooKeeper session without the confirmation of a quorum.
 
-A deposed leader that has not yet noticed still answers a `sync`, so its client trusts a session
-that the next leader has ended. The fix is a transaction
+A deposed leader that does not yet know of its successor still answers a `sync`, so its client
+trusts a session that the next leader has ended. The fix is a transaction
 (docs/decisions/0008-what-proves-a-session.md).
 """
 
@@ -16,7 +16,7 @@ from lockfast_challenge.clients.lockfast_locks import SyncContender
 
 
 def defect() -> AbstractContextManager[None]:
-    """Accept a `sync` as proof."""
+    """Accept a `sync` as proof that the session is alive."""
     return instead(requests, "Confirm", requests.Sync)
 
 

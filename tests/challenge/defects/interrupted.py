@@ -28,7 +28,7 @@ def _nothing(_: object) -> None:
 
 @contextmanager
 def defect() -> Iterator[None]:
-    """Leave what was dropped unfinished."""
+    """Do not complete operations that were dropped."""
     with instead(Acquisition, "__del__", _nothing), instead(ReleaseGuard, "__del__", _nothing):
         yield
 
@@ -38,11 +38,11 @@ class StillHeld(Exception):
 
 
 class KeptLocks(SyncContender):
-    """Before the door, acquires names of its own, with locks that live on like module-level ones.
+    """Acquires names of its own before the door, with locks that live on like module-level ones.
 
-    A lock that is dropped gives up its lease soon, and re-entering a name takes over what was left
-    there. So a leftover shows only at a name that is not acquired again. At the end, none of these
-    names may be held.
+    A lease is given up soon after its lock object is dropped, and re-entering a name takes over
+    what an interrupt has left there. So a leftover shows only at a name that is not acquired again,
+    and whose lock lives on. At the end, none of these names may be held.
     """
 
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
@@ -55,7 +55,7 @@ class KeptLocks(SyncContender):
             self._kept.append(self._locks.lock(f"{self._prefix}: {len(self._kept)}"))
             with self._kept[-1]:
                 pass
-        # A generator, so that an interrupt that drops it also leaves its block.
+        # A generator, because an interrupt that drops the generator also leaves its `with` block.
         block = _block(self._locks.lock(name, timeout=timeout))
         try:
             return InBlock(next(block), block)

@@ -18,7 +18,7 @@ class MendHasMoved(AssertionError):
 
 @contextmanager
 def instead(owner: Any, name: str, by: object) -> Iterator[None]:
-    """Let this stand in the place of a mend, until the block is over."""
+    """Replace the fix, which is the attribute `name` of `owner`, with `by` until the block ends."""
     if name not in vars(owner):
         raise MendHasMoved(
             f"{owner.__name__}.{name} is no longer there, so the defect that it mends cannot be "
@@ -33,7 +33,7 @@ def instead(owner: Any, name: str, by: object) -> Iterator[None]:
 
 
 class Defective:
-    """Puts a defect into the process that creates the contender; the next base class defines it."""
+    """Puts `defect` into the process that creates the contender, which is the next base class."""
 
     defect: ClassVar[Callable[[], AbstractContextManager[None]]]
 

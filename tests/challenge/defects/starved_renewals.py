@@ -45,7 +45,7 @@ class Crowded(AsyncContender):
         return Beside(self, held)
 
     def send_away(self) -> None:
-        """Return when the crowd is gone: it must not affect what comes next."""
+        """End the crowd and wait until it is gone, so that it does not affect later operations."""
         self.on_loop(self._send_away())
 
     async def _let_come(self, name: str) -> None:

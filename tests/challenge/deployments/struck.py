@@ -32,7 +32,7 @@ PATIENT = 30.0
 
 
 class Struck:
-    """The tests of one store; `kinds` are its faults, `not_made` those that cannot be made."""
+    """The tests of one store; `kinds` are its faults, `not_made` the faults that cannot be made."""
 
     store: ClassVar[str]
     kinds: ClassVar[frozenset[str]]
@@ -63,7 +63,7 @@ class Struck:
 
     @pytest.mark.parametrize("draw", [ANY, OTHER], ids=["one", "other"])
     def test_what_is_to_be_struck_is_struck(self, deployment, draw):
-        """A follower or the leader, back or ahead; some faults have tests of their own."""
+        """A fault with a visible effect has struck a server, and its end undoes the effect."""
         for fault in deployment.faults():
             shows = EFFECTS.get(fault.kind)
             if shows is not None and not fault.lacks:
@@ -75,7 +75,7 @@ class Struck:
                 assert not shows(servers_of(deployment)), fault.kind
 
     def test_a_client_is_served_again_after_each_fault(self, deployment):
-        """Both a client from before the fault and one that connects afterwards."""
+        """A client from before the fault and a client that connects afterwards are both served."""
         with Locks(deployment.url_for(2), ttl=TTL, request_timeout=PATIENT) as old:
             is_served(old)
             for fault in deployment.faults():
@@ -111,7 +111,7 @@ def one_clock_is_wrong(servers: Sequence[Server]) -> bool:
 
 
 def ahead(server: RedisServer) -> float:
-    """Return how far its clock is ahead of ours."""
+    """Return how far the server's clock is ahead of ours."""
     with server.client() as client:
         seconds, micros = client.time()
     return seconds + micros / 1e6 - time.time()
@@ -124,7 +124,7 @@ EFFECTS = {
     "node-killed": one_is_gone,
     "server-emptied": one_is_gone,
 }
-"""How to see on the servers that a fault is active; other faults are tested elsewhere."""
+"""How to see on the servers that a fault is active; faults not listed are tested elsewhere."""
 
 
 def strike(fault: Fault) -> None:
@@ -136,7 +136,7 @@ def strike(fault: Fault) -> None:
 
 
 def is_served(locks: Locks) -> None:
-    """Return once the client could acquire a lock: it may have to reconnect first."""
+    """Return once the client could acquire a lock; the client may have to reconnect first."""
     lock = locks.lock("door")
 
     def is_had() -> bool:

@@ -49,7 +49,7 @@ catalog.own_servers(store, ttl=2.0)
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_challenge_needs_no_driver_but_its_own(store):
-    """With the extra for one store installed, the drivers of the others must not be required."""
+    """A challenge of one store must not require the drivers of other stores."""
     others = set().union(*DRIVERS.values()) - DRIVERS.get(store, set())
 
     done = subprocess.run(

@@ -26,8 +26,8 @@ from lockfast_challenge.servers.server import CannotStart
         ("memcached://host9", "memcached", 1),
         ("etcd://h1,h2,h3/shop", "etcd", 3),
         ("zookeeper://h1,[::1]:2182", "zookeeper", 2),
-        # Servers that announce their own addresses, or whose certificate names a host; and no
-        # servers.
+        # No proxies: these servers announce their own addresses, or their certificate names a host,
+        # or the store has no servers.
         ("redis+sentinel://h1,h2/mymaster", "sentinel", 0),
         ("redis+cluster://h1,h2", "cluster", 0),
         ("rediss://cache", "redis", 0),
@@ -39,7 +39,7 @@ from lockfast_challenge.servers.server import CannotStart
     ],
 )
 def test_each_client_has_a_way_to_each_server_that_the_url_names(url, store, number):
-    """The rest of the URL stays as it is; nothing connects yet."""
+    """A client's URL differs only in its hosts, which are proxies; nothing connects yet."""
     with given(url, ttl=5.0) as one:
         proxies_of = [one.proxies_of(client) for client in (0, 1)]
         urls = [one.url_for(client) for client in (0, 1)]
@@ -63,7 +63,7 @@ def test_a_client_of_a_given_server_is_served_by_its_way():
 
 @pytest.mark.parametrize("options", ["", "?durability=fsync&request_timeout=5"])
 def test_a_given_redis_is_paused_by_its_own_command_and_resumed(options):
-    """Even if its URL has options that only Lockfast understands."""
+    """The pause also works if the URL has options that only Lockfast understands."""
     server = shared_server()
     with given(f"{server.url}{options}", ttl=5.0) as one:
         [fault] = one.faults()

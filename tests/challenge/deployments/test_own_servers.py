@@ -73,7 +73,7 @@ class TestRedlock(Jumping):
 
 
 class Forgetting(Struck):
-    """A failover must lose the latest acknowledged write, or it would show nothing."""
+    """A failover must lose the latest acknowledged write; otherwise the fault shows nothing."""
 
     def test_a_failover_forgets_a_lock_that_is_held(self, deployment, monkeypatch):
         leases = []
@@ -151,7 +151,7 @@ def test_every_store_is_tried():
 
 @pytest.mark.parametrize("store", STORES)
 def test_what_it_forgives_stands_on_its_page(store, page_of):
-    """Word for word: a fault counts as documented only if the page says so."""
+    """A fault counts as documented only if the store's page says so, word for word."""
     one = own_servers(store, ttl=TTL)
     kinds = {fault.kind for fault in one.faults()}
     documented = {kind: one.forgives(kind) for kind in kinds if one.forgives(kind)}

@@ -78,7 +78,7 @@ def test_servers_share_the_data_that_one_class_builds_for_them(shared):
             data.mkdir()
 
     class Heir(One):
-        """Shares the data, because it inherits `build`."""
+        """Shares the data of its base class, because it inherits `build`."""
 
     class Other(One):
         @classmethod

@@ -43,7 +43,7 @@ class Client:
         self._socket.sendall(b"".join(word + b"\n" for word in words))
 
     def hear(self, *, within: float = 20.0) -> bytes | None:
-        """Return the next reply, or the rest when the connection ends; None if there is none."""
+        """Return the next reply; when the connection ends, its unfinished rest or None."""
         self._socket.settimeout(within)
         while b"\n" not in self._heard:
             try:
@@ -91,7 +91,7 @@ def test_a_lost_reply_is_silence_on_its_connection_alone(proxy, client):
 
 
 def test_the_nth_such_request_may_be_meant(proxy, client):
-    """The first two are let through: only the third is affected."""
+    """With nth=3, the first two such requests are answered, and only the third is affected."""
     lost = proxy.cut_reply_to(b"again", nth=3)
 
     client.say(b"again 1", b"again 2")
@@ -110,7 +110,7 @@ def test_a_cut_reply_ends_the_connection_after_so_many_bytes(proxy, client):
     client.say(b"first", b"second")
 
     assert client.hear() == b"first"
-    assert client.hear() in (b"sec", None)  # a reset may overtake what was sent before it
+    assert client.hear() in (b"sec", None)  # a reset may overtake the reply
 
 
 def test_a_held_request_is_delivered_when_it_is_let_through(proxy, client):
@@ -205,7 +205,7 @@ def test_of_a_way_that_is_cut_the_clients_may_be_told(proxy, client):
 
 
 class TestAllConnections:
-    """Requests sent before the fault are affected too: their replies are still to come."""
+    """Requests sent before the fault are affected too, because their replies are still to come."""
 
     @pytest.fixture
     def proxied(self):
@@ -273,7 +273,7 @@ class TestAllConnections:
 
         server.sendall(b"answer\n")
 
-        assert client.hear() in (b"ans", None)  # a reset may overtake what was sent before it
+        assert client.hear() in (b"ans", None)  # a reset may overtake the reply
 
     def test_no_reply_is_cut_any_more_once_it_is_let_through(self, proxied):
         proxy, client, server = proxied

@@ -139,7 +139,7 @@ def test_one_that_wants_another_end_than_a_kill_gets_it_also_when_it_is_frozen(t
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_it_dies_with_the_run_that_started_it_and_so_do_children_that_stand_still(number):
-    """However the run ended; its directories are removed too."""
+    """The server and its stopped child die however the run ends; its directories are removed."""
     script = """
 import socket, time
 from servers.echo import EchoServer

@@ -2,8 +2,8 @@
 
 Python runs this file at its start if its folder is on the path, so processes started by a test are
 disguised too. It replaces the system below `lockfast.platforms`, never Lockfast itself:
-`lockfast.platforms` finds another module, and that module finds another kernel, which behaves as
-the real one is documented to and is implemented with what Linux has.
+`lockfast.platforms` finds another module, and that module finds a fake kernel. The fake behaves as
+the real kernel is documented to, but uses only what Linux has.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _chosen(name: str, platform: str) -> types.ModuleType:
 
 
 class MacLibrary:
-    """What macOS's C library has and Linux's lacks."""
+    """The functions that macOS's C library has and Linux's lacks."""
 
     def __init__(self) -> None:
         self._real = _load(None, use_errno=True)
@@ -118,7 +118,7 @@ class Kernel32:
     ) -> int:
         assert (low, high, len(place)) == (1, 0, 32)
         fcntl.flock(handle.value, fcntl.LOCK_UN)
-        return _fail(NOT_LOCKED)  # Windows may report this, and it must not matter
+        return _fail(NOT_LOCKED)  # Windows may report this error, which must not matter
 
     def GetDriveTypeW(self, root: Any) -> int:  # noqa: N802 - as Windows calls it
         assert root.value == "/"
@@ -139,7 +139,7 @@ class Ntdll:
 
 
 def _fail(number: int) -> int:
-    global _last_error  # noqa: PLW0603 - as the one of Windows
+    global _last_error  # noqa: PLW0603 - like the error number of Windows
     _last_error = number
     return 0
 
@@ -174,7 +174,7 @@ def _unless_open(unlink: Callable[..., None]) -> Callable[..., None]:
 
 def _open_files() -> list[str]:
     found = []
-    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - as little as can be, and often
+    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - called often, so it must be cheap
         try:
             found.append(os.readlink(f"/proc/self/fd/{number}"))  # noqa: PTH115 - as above
         except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""`python -m lockfast_challenge.broken`: a table of every flaw and its control over many seeds.
+"""`python -m lockfast_challenge.broken`: test every flaw and its control with many seeds.
 
-Exits with 1 if a broken lock was not caught, or a control was not judged valid.
+Prints a table. Exits with 1 if a broken lock was not caught, or a control was not judged valid.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _row(flaw: Flaw, seeds: int, controls: int) -> bool:
-    """Print one row of the table; return whether all its runs ended as they should."""
+    """Print a row of the table; return whether all runs caught the flaw and spared the control."""
     with tempfile.TemporaryDirectory(prefix="lockfast-challenge-") as folder:
         of_broken = [
             caught(flaw, seed, within=FIND_TIMEOUT_SECONDS, folder=Path(folder) / f"broken-{seed}")

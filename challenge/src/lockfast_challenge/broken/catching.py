@@ -1,4 +1,4 @@
-"""Runs the schedule that finds a flaw, against the lock that has it or against its control."""
+"""Runs the schedule that finds a flaw, against the lock with the flaw or against its control."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ DEPLOYMENTS: dict[str, type[OwnServers]] = {
 }
 
 STALL_BOUND_SECONDS, BRIEF_BOUND_SECONDS = 1.0, 0.1
-"""Values of `bound`, in seconds: the first for a flaw that stalls, the second for all other flaws,
-which do not show in a quiet stretch."""
+"""Values of `bound`, in seconds.
+
+The first is for a flaw that causes a stall. The second is for all other flaws, which no quiet
+stretch would show.
+"""
 
 
 def caught(flaw: Flaw, seed: int, *, within: float, folder: Path) -> Outcome:
@@ -34,8 +37,8 @@ def caught(flaw: Flaw, seed: int, *, within: float, folder: Path) -> Outcome:
         if flaw.kind in progress.wrong or progress.seconds > within:
             raise Enough
 
-    # A bound as short as this cannot separate clients that wait forever from slow ones. The run of
-    # the control can, because it has the full bound.
+    # Such a short bound cannot separate clients that wait forever from slow clients. The control's
+    # run can, because it has the full bound.
     bound = STALL_BOUND_SECONDS if flaw.kind == "stall" else BRIEF_BOUND_SECONDS
     return _run_lock(
         flaw, flaw.lock, seed, seconds=within, folder=folder, progress=until_found, bound=bound
@@ -48,7 +51,7 @@ def spared(flaw: Flaw, seed: int, *, seconds: float, folder: Path) -> Outcome:
 
 
 def spared_once(flaw: Flaw, seed: int, *, grants: int, within: float, folder: Path) -> Outcome:
-    """Run the control until one kind of fault has struck and `grants` grants were made."""
+    """Run the control until one kind of fault has struck and the lock was granted often enough."""
 
     def once(progress: RunProgress) -> None:
         if progress.doing == "quiet" and progress.grants >= grants:

@@ -1,4 +1,4 @@
-"""Deployments that bring out the flaws of the broken locks."""
+"""Deployments that expose the flaws of the broken locks."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class ForgetfulNodes(OwnServers):
         revive(self.nodes)
 
 
-# One Redis server, and two kinds of network trouble that only some locks suffer from.
+# One Redis server, and two kinds of network trouble that only some locks cannot handle.
 
 CUT_RANGE_TTLS = (0.5, 1.5)
 """Length of the cut, in ttls; long enough for another client to release the lock meanwhile."""
 APART_RANGE_TTLS = (3.0, 6.0)
 NEAREST, FARTHEST = 0.02, 0.15
-"""Delay of a message, in ttls, for the nearest client and for the farthest."""
+"""Delay of a message for the nearest client and for the farthest client, in ttls."""
 
 
 class FlawedServer(Redis):
@@ -115,24 +115,24 @@ def _cut_replies(way: Proxy, _: Draw) -> threading.Event:
 
 
 def _is_past_handshake(request: Message) -> bool:
-    """Whether the request is not part of redis-py's handshake.
+    """Return whether the request comes after redis-py's handshake.
 
     A client that is cut off during the handshake would never request the lock.
     """
     return b"SETINFO" not in request.data
 
 
-# A master with a replica behind one address, and a failover that loses the latest grants.
+# A master and its replica behind one address, and a failover that loses the latest grants.
 #
-# Grants are lost only if the replica cannot receive them before it is promoted, because a master
-# that is killed still sends what it has written. So replication is held back until the promotion.
+# Grants are lost only if the replica cannot receive them before it is promoted, because even a
+# master that is killed sends what it has written. So replication is held back until the promotion.
 
 HELD_RANGE_TTLS = (0.5, 1.5)
-"""How long the replica receives nothing before it is promoted, in ttls."""
+"""How long replication is held back before the replica is promoted, in ttls."""
 
 
 class FlawedFailover(OwnServers):
-    """Two servers, each behind a proxy through which the other server replicates it."""
+    """A master and a replica, which swap roles; replication from either one uses a proxy."""
 
     store = "replicated"
 
@@ -168,8 +168,8 @@ class FlawedFailover(OwnServers):
         return "the master"
 
     def _promote(self) -> None:
-        # Cut off the old master first, because no other server would know of the locks that it
-        # grants from now on.
+        # Cut clients off from the old master first, because the new master would not have the locks
+        # that the old master still grants.
         self._front.refuse()
         with self._replica.client() as client:
             client.replicaof("NO", "ONE")
@@ -180,9 +180,9 @@ class FlawedFailover(OwnServers):
         self._follow()
 
     def _follow(self) -> None:
-        """Make the replica follow the master, and wait until it is in sync.
+        """Make the replica follow the master, and wait until the replica is in sync.
 
-        A failover before that would lose old grants too.
+        A failover before the replica is in sync would lose old grants too.
         """
         with self._replica.client() as client:
             client.replicaof("127.0.0.1", self._replication_proxies[self._master].port)

@@ -1,7 +1,7 @@
-"""The broken locks: the flaw of each, the schedule that finds it, and how to fix it.
+"""The broken locks: the flaw of each lock, the schedule that finds it, and how to fix it.
 
 The tests, `make challenge` and the documentation read this list and no other. One of the ten locks
-has three flaws, each of which must be found.
+has three flaws, and the challenge must find each of the three.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Schedule:
     ttl: float = 0.5
     clients: int = 3
     workload: str = "lock"
-    """What the clients do; in "long-lock" every turn may work for longer than the ttl."""
+    """What the clients do; in "long-lock", work may take longer than the ttl in every turn."""
     clocks_ahead: tuple[float, ...] = ()
     """How far ahead the wall clock of each client is, in seconds."""
 
@@ -51,7 +51,7 @@ class Flaw:
     """The kind of finding that the challenge must report."""
     schedule: Schedule
     control: str = SINGLE_SERVER
-    """The correct lock; the same schedule must find nothing wrong with it."""
+    """The correct lock, in which the same schedule must find nothing wrong."""
 
 
 FLAWS = (

@@ -1,4 +1,4 @@
-"""Checks mutual exclusion: never more weight inside than allowed, and tokens that grow."""
+"""Checks mutual exclusion: the weight inside never exceeds the capacity, and tokens grow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.outcome import Recorded, Strike
 
 
-# The fewest events that show a hold, for a human reader.
+# The fewest events that show a hold to a human reader.
 
 
 class Examples:
@@ -31,7 +31,7 @@ class Examples:
             self._of_hold[event.client, event.hold].append(event)
 
     def of(self, holds: Iterable[CertainHold]) -> tuple[HistoryEvent, ...]:
-        """Return, in order of time, the events that acquired each hold and that last proved it."""
+        """Return, in order of time, the events of the holds: each acquire, and the last proof."""
         found = [event for hold in holds for event in self._of(hold)]
         return tuple(sorted(found, key=lambda event: event.at))
 
@@ -44,7 +44,7 @@ class Examples:
 # The smallest part of a history that is still wrong, for a human reader.
 #
 # Removing a whole hold never makes a correct history wrong, so any part that is still wrong proves
-# that the whole is wrong (delta debugging, Zeller and Hildebrandt).
+# that the whole history is wrong (delta debugging, Zeller and Hildebrandt).
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ T = TypeVar("T")
 def smallest(items: Sequence[T], is_wrong: Callable[[Sequence[T]], bool]) -> list[T]:
     """Return a minimal part of the items, in their order, that is still wrong.
 
-    None of its items can be removed. The items as a whole must be wrong.
+    Without any one of its items, the part would not be wrong. The items as a whole must be wrong.
     """
     left = list(items)
     parts = 2
@@ -74,8 +74,7 @@ def smallest(items: Sequence[T], is_wrong: Callable[[Sequence[T]], bool]) -> lis
 #
 # Apart from tokens, a history is wrong only if certain holds overlap, because an acquire that takes
 # effect at its reply, and a release that takes effect at its invocation, leave the most room for
-# all other holds.
-# `search.py` tries every order instead; the tests use it as the referee.
+# all other holds. `search.py` tries every order instead; the tests use the search as the referee.
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def violations(holds: Iterable[CertainHold]) -> list[Violation]:
     """Return the violations in order of time; empty if a correct lock could allow these holds."""
     by_name: defaultdict[str, list[CertainHold]] = defaultdict(list)
     for hold in sorted(holds, key=lambda one: one.granted):
-        if hold.within is None:  # a client that re-enters is inside already
+        if hold.within is None:  # a client that re-enters is already inside
             by_name[hold.name].append(hold)
     found = [
         violation
@@ -148,14 +147,15 @@ def _token(hold: CertainHold) -> int:
     return -1 if hold.token is None else hold.token
 
 
-# Violations beyond a store's guarantee, which are counted but are not the fault of the lock.
+# Violations that the store does not guarantee to prevent. They are counted, but are not the fault
+# of the lock.
 
 LATE_REPLY_SECONDS = 0.25
 """How long after the end of a fault the reply to an earlier grant may still arrive, in seconds."""
 
 
 def documented_reason(recorded: Recorded, violation: Violation) -> str:
-    """Return why the store's page excuses this violation, or an empty string."""
+    """Return the reason for which the store's page excuses this violation, or an empty string."""
     for strike in recorded.strikes:
         reason = recorded.forgives.get(strike.kind)
         if reason and _can_have_caused(strike, violation, ttl=recorded.ttl):
@@ -164,12 +164,12 @@ def documented_reason(recorded: Recorded, violation: Violation) -> str:
 
 
 def _can_have_caused(strike: Strike, violation: Violation, *, ttl: float) -> bool:
-    """Whether the strike could have affected the first hold, which is the one the others overlap.
+    """Return whether the strike could have affected the violation's first hold.
 
-    A fault does not shorten a hold that was granted after it, so an overlap with such a hold has no
-    excuse. A hold that the fault did shorten is trusted until its lease ends. A store that lost
-    data issues tokens that are too small until one exceeds that of the hold, which takes no fixed
-    time.
+    The first hold is the hold that all other holds of the violation overlap. A fault does not
+    shorten a hold that was granted after the fault, so an overlap with such a hold has no excuse. A
+    hold that the fault did shorten is trusted until its lease ends. A store that lost data issues
+    tokens that are too small until a token exceeds that of the hold, and this may take any time.
     """
     if strike.began > violation.at or not _was_touched(violation.holds[0], strike):
         return False
@@ -181,12 +181,11 @@ def _was_touched(hold: CertainHold, strike: Strike) -> bool:
 
 
 VIOLATIONS_SHOWN = 20
-"""Maximum number of violations of each kind to prove and show; a broken lock may cause thousands.
-"""
+"""Maximum number of violations of each kind to prove and show, since there may be thousands."""
 
 
 def exclusion_findings(recorded: Recorded, done: Sequence[HistoryOperation]) -> list[RunFinding]:
-    """Return a finding for each violation; the first ones of each kind are proven."""
+    """Return a finding for each violation; the first violations of each kind are proven."""
     examples = Examples(recorded.events)
     counted: Counter[str] = Counter()
     forgotten: dict[CertainHold, str] = {}
@@ -200,7 +199,7 @@ def exclusion_findings(recorded: Recorded, done: Sequence[HistoryOperation]) -> 
         reason = documented_reason(recorded, shown)
         if violation.kind == "token":
             # A store that forgot a hold issues tokens that are too small for a number of grants,
-            # not for a fixed time. So every other token below that of the same hold has the same
+            # not for a fixed time. So every further token below that of the same hold has the same
             # cause.
             reason = reason or forgotten.get(violation.holds[0], "")
             forgotten[violation.holds[0]] = reason
@@ -218,10 +217,10 @@ def exclusion_findings(recorded: Recorded, done: Sequence[HistoryOperation]) -> 
 
 
 def proven(violation: Violation) -> Violation | None:
-    """Return the violation with only the holds it needs, or None if the search finds a valid order.
+    """Return the violation with only the holds that prove it; None if the holds have a valid order.
 
-    The search covers only those holds, because holds that are impossible together stay so when
-    others are added.
+    The search covers only the holds of the violation, because holds that are impossible together
+    stay impossible when other holds are added.
     """
 
     def is_wrong(part: Sequence[CertainHold]) -> bool:

@@ -26,12 +26,12 @@ class CertainHold:
     granted: float
     until: float
     released: float | None
-    """When the release was answered; None if there was no release, or it did not succeed."""
+    """When the release was answered; None if the hold was not released, or its release failed."""
     within: int | None = None
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nobody else may be inside."""
+        """Whether the hold takes the whole capacity, so that nobody else may be inside."""
         return self.weight >= self.capacity
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ def definite_holds(operations: Iterable[HistoryOperation]) -> list[CertainHold]:
             until[key] = max(one.invoked, until.get(key, one.invoked))
             if one.act == "release":
                 released[key] = one.answered
-    # Inner holds come before outer ones, so that a proof propagates all the way out. They are
-    # ordered by number, because two holds may have the same time.
+    # Inner holds come before outer holds, so that a proof propagates all the way out. The order is
+    # that of their numbers, because two holds may have the same time.
     for key, one in sorted(granted.items(), key=lambda each: each[1].hold, reverse=True):
         outer = (one.client, one.within) if one.within is not None else None
         if outer in granted and key in until:
@@ -101,12 +101,12 @@ class TimeSpan:
         return self.end - self.start
 
     def within(self, other: TimeSpan) -> TimeSpan:
-        """Return the part of this span that lies in the other one."""
+        """Return the part of this span that lies in the other span."""
         return TimeSpan(max(self.start, other.start), min(self.end, other.end))
 
 
 def joined(spans: Iterable[TimeSpan], *, pause: float) -> list[TimeSpan]:
-    """Return the spans, merged wherever no more than `pause` lies between them."""
+    """Return the spans, with neighbours merged if the gap between them is at most `pause`."""
     found: list[TimeSpan] = []
     for one in sorted(spans, key=lambda span: span.start):
         if found and one.start - found[-1].end <= pause:

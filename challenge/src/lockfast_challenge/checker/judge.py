@@ -1,4 +1,4 @@
-"""Judges a recorded run: every check, and all findings."""
+"""Judges a recorded run: makes every check, and returns all findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.outcome import Exit, Recorded, Write
 
 
-# Whether a client process ended in a way that the run did not cause.
+# Client processes that ended in a way that the run did not cause.
 
 
 def crashes(recorded: Recorded) -> list[RunFinding]:
@@ -55,15 +55,14 @@ def _named(returncode: int) -> str:
         return f"signal {-returncode}"
 
 
-# Whether everything was cleaned up: names free, descriptors and threads released.
+# Things that were not cleaned up: names still held, descriptors and threads not released.
 
 LEAK_ALLOWANCE = 24
-"""Descriptors or threads that a client may add, however long it is used; enough for a dozen nodes.
-"""
+"""Maximum number of descriptors or threads that a client may add; enough for a dozen nodes."""
 
 
 def left_behind(recorded: Recorded) -> list[RunFinding]:
-    """Return the names still held though all clients are gone, and the leaks of processes."""
+    """Return findings for names that are held after all clients have ended, and for leaks."""
     at = max(
         [
             *(event.at for event in recorded.events),
@@ -99,14 +98,15 @@ def _finding(one: Exit, figures: str) -> RunFinding:
     return RunFinding("left behind", one.at, message, clients=(one.client,))
 
 
-# Whether a write behind the lock was overwritten by a client that had not read it.
+# Writes behind the lock that overwrote a value that the writing client had not read.
 
 
 def lost_updates(recorded: Recorded) -> list[RunFinding]:
-    """Return the lost updates: faults if tokens are checked, documented if not.
+    """Return the lost updates: undocumented faults if tokens are checked, documented otherwise.
 
     Without the token check even the best lock loses some updates, because a holder may be frozen
-    between its last check of the lease and its write. With the check no lost update is forgiven.
+    between its last check of the lease and its write. With the token check, no lost update is
+    excused.
     """
     return [
         RunFinding(
@@ -136,15 +136,15 @@ def _sentence(write: Write, *, is_guarded: bool) -> str:
     return f"{said}, as documented: this resource checks no token"
 
 
-# The part of a run that is judged while the run continues: its latest part, cut so that nothing
+# The latest part of a run, which is judged while the run continues. It is cut so that nothing in it
 # looks incomplete.
 
 
 def recent(recorded: Recorded, *, since: float, longest: float) -> Recorded:
-    """Return the part from `since` on, plus operations that began up to `longest` seconds earlier.
+    """Return the part from `since` on, with operations that began up to `longest` seconds earlier.
 
     Such operations may have lasted until `since`. Quiet stretches are cut off at `since`, because a
-    hold whose beginning is left out looks as if nobody was inside.
+    hold whose beginning is left out would look like a stretch in which nobody was inside.
     """
     return replace(
         recorded,
@@ -154,18 +154,18 @@ def recent(recorded: Recorded, *, since: float, longest: float) -> Recorded:
     )
 
 
-# Whether leases lasted as long as they were held, while no fault struck.
+# Leases that ended while they were held and no fault struck.
 #
 # A holder that learns of its loss in time does no harm. But if a client loses every lease after a
-# ttl, nothing renews them: its background work died, or does not get to run. A single lease may be
-# lost at any time, because the machine may have paused for a moment.
+# ttl, nothing renews its leases: its background work died, or never gets to run. A single lease may
+# be lost at any time, because the machine may have paused for a moment.
 
 LOST_IN_A_ROW = 3
-"""Number of leases that a client must lose in a row before it counts as a finding."""
+"""Number of leases that a client must lose in a row for a finding."""
 
 
 def not_renewed(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterator[RunFinding]:
-    """Yield a finding for each client that lost one lease after another for lack of renewal."""
+    """Yield a finding for each client that lost several leases in a row for lack of renewal."""
     if not recorded.is_renewed:
         return
     for client, holds in _by_client(done).items():
@@ -194,7 +194,7 @@ def _by_client(done: Iterable[HistoryOperation]) -> dict[str, list[list[HistoryO
 
 
 def _end_of(hold: Sequence[HistoryOperation], recorded: Recorded) -> tuple[bool, float] | None:
-    """Return whether the hold was lost, and when; None if it proves nothing.
+    """Return whether the hold was lost, and when; None if the hold proves nothing about renewal.
 
     A hold proves something only if no fault struck while it lasted. A hold that was not lost must
     also have outlived the ttl of its grant.
@@ -211,14 +211,15 @@ def _end_of(hold: Sequence[HistoryOperation], recorded: Recorded) -> tuple[bool,
     return (False, last.invoked) if last.invoked > granted + recorded.ttl else None
 
 
-# Whether a holder is warned in time: no lease may count as valid after its own deadline.
+# Holders that were warned too late: a lease must not count as valid after its own deadline.
 #
-# The lease itself states the deadline. If a check that is requested later still succeeds, a holder
-# that was frozen, or whose renewals failed, may act at the same time as the next holder.
+# The lease itself states the deadline. If a check that is requested after the deadline still
+# succeeds, a holder that was frozen, or whose renewals failed, may act at the same time as the next
+# holder.
 
 
 def warned_late(recorded: Recorded, done: Iterable[HistoryOperation]) -> list[RunFinding]:
-    """Return the checks that succeeded though requested after the lease's own deadline."""
+    """Return findings for checks that succeeded though requested after the lease's own deadline."""
     found = []
     for one in done:
         if one.act != "check" or not one.is_ok or one.deadline is None:
@@ -246,7 +247,7 @@ def warned_late(recorded: Recorded, done: Iterable[HistoryOperation]) -> list[Ru
 
 
 def judge(recorded: Recorded) -> list[RunFinding]:
-    """Return the faults of the lock, and those that the store's page documents, in order of time.
+    """Return all findings in order of time, including those that the store's page documents.
 
     A run in which nothing happened has no findings, since this function does not check that the
     lock was used.

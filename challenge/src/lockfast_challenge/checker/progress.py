@@ -1,4 +1,4 @@
-"""Checks progress: while clients request a name, one gets in, and none is passed over forever."""
+"""Checks progress: while clients request a name, one gets in, and no client is passed over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def asked(recorded: Recorded, done: Iterable[HistoryOperation]) -> RequestSpans:
     """Return the spans in which each client requested each name.
 
     A client that is refused and soon requests the name again counts as requesting it all the time.
-    A client that gets in starts a new span.
+    When a client gets in, its span ends.
     """
     killed = {one.client for one in recorded.exits if one.was_killed}
     ended = {
@@ -42,8 +42,8 @@ def asked(recorded: Recorded, done: Iterable[HistoryOperation]) -> RequestSpans:
     for one in done:
         if one.act != "acquire" or one.within is not None:
             continue
-        # Without a reply, it is unknown how long a killed process kept requesting. Any other
-        # process counts as still requesting.
+        # It is unknown how long a killed process without a reply kept requesting. Any other process
+        # without a reply counts as still requesting.
         never = one.invoked if one.client in killed else inf
         span = TimeSpan(one.invoked, ended.get((one.client, one.number), never))
         mine, key = found[one.name][one.client], (one.name, one.client)
@@ -58,7 +58,7 @@ def asked(recorded: Recorded, done: Iterable[HistoryOperation]) -> RequestSpans:
 
 
 def short_pause(recorded: Recorded) -> float:
-    """Return the longest pause after a refusal that does not end a client's span, in seconds."""
+    """Return the longest pause after a refusal, in seconds, that does not end a client's span."""
     return recorded.bound / 2
 
 
@@ -68,12 +68,14 @@ def short_pause(recorded: Recorded) -> float:
 # at another time.
 
 LATENESS_FACTOR = 10.0
-"""Extra seconds allowed for each second by which the run itself was late in that span. Clients are
-as short of CPU time as the run, and each hand-over involves several of them."""
+"""Extra seconds allowed for each second by which the run itself was late in that span.
+
+The clients are as short of CPU time as the run, and each handover involves several clients.
+"""
 
 
 def too_long(recorded: Recorded, spans: Iterable[TimeSpan]) -> Iterator[tuple[TimeSpan, float]]:
-    """Yield the parts of the spans that last too long in a quiet stretch, with the time allowed."""
+    """Yield, with the time allowed, the parts of the spans that are too long in a quiet stretch."""
     least = recorded.ttl + recorded.bound
     quiets = [TimeSpan(start, end) for start, end in recorded.quiets]
     for one in spans:
@@ -94,15 +96,18 @@ def _patience(recorded: Recorded, span: TimeSpan) -> float:
     return least + LATENESS_FACTOR * max(late, default=0.0)
 
 
-# Whether a lock that serves in order of arrival served every client, while no fault struck.
+# Clients that a lock passed over although it serves in order of arrival and no fault struck.
 
 PASSED_OVER_ROUNDS = 10
-"""Rounds that may pass before a client counts as passed over. A line admits each other client once
-per round; a waiter that times out and returns joins the line at its end."""
+"""Number of rounds without a grant after which a client counts as passed over.
+
+A line admits each other client once per round; a waiter that times out and returns joins the line
+at its end.
+"""
 
 
 def passed_over(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterator[RunFinding]:
-    """Yield a finding for each client that kept requesting while others came in for many rounds."""
+    """Yield a finding for each client that kept requesting while others got in for many rounds."""
     if not recorded.is_fair:
         return
     granted: defaultdict[str, list[float]] = defaultdict(list)
@@ -125,7 +130,7 @@ def passed_over(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterato
                     )
 
 
-# Whether some client got in whenever one requested a name, judged only while no fault strikes.
+# Stalls: stretches in which clients requested a name and none got in, though no fault struck.
 #
 # Under a series of faults any lock may stall for longer than any bound, because each holder or
 # admitted waiter that is frozen or killed costs a ttl. In a quiet stretch a name may stay closed
@@ -158,7 +163,7 @@ def stalls(recorded: Recorded, done: Sequence[HistoryOperation]) -> Iterator[Run
 
 
 def _busy(done: Sequence[HistoryOperation]) -> defaultdict[str, list[TimeSpan]]:
-    """Return, by name, when a client was certainly inside, and when a client came in."""
+    """Return, by name, when a client was certainly inside, and when a client got in."""
     found: defaultdict[str, list[TimeSpan]] = defaultdict(list)
     for hold in definite_holds(done):
         found[hold.name].append(TimeSpan(hold.granted, hold.released or hold.until))

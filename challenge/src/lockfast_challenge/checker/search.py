@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelStep:
-    """One change by a hold to the door, and when; `latest` is inf if it may never happen."""
+    """One change that a hold makes to the door; if it may never happen, `latest` is inf."""
 
     does: Literal["enter", "leave"]
     hold: CertainHold
@@ -62,9 +62,9 @@ class ModelDoor:
 
 
 def steps(holds: Iterable[CertainHold]) -> list[ModelStep]:
-    """Return the steps of one name's holds, ordered by their earliest possible time.
+    """Return the steps of the holds of one name, ordered by their earliest possible time.
 
-    A lease that was not released ends at any time after it was last seen.
+    A lease that was not released may end at any time after the lease was last seen.
     """
     found = []
     for hold in holds:
@@ -85,8 +85,8 @@ def settled(todo: Iterable[ModelStep]) -> list[ModelStep]:
 
 def is_possible(todo: Sequence[ModelStep], *, most: int = 2_000_000) -> bool | None:
     """Return whether one door could have seen these steps; None if the search takes too long."""
-    # A position is the number of leading steps that are done, and a bit set of later steps that are
-    # done.
+    # A position is the number of leading steps that are done, and a bit set of the later steps that
+    # are done.
     start = (0, 0, ModelDoor())
     seen = {start}
     stack = [start]

@@ -68,7 +68,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopping:
-    """Whether a signal asked the run to end, and which one."""
+    """Records whether a signal asked the run to end, and which signal."""
 
     def __init__(self) -> None:
         self.by: int | None = None
@@ -81,7 +81,7 @@ class Stopping:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Record the first signal in this block instead of raising; the run then ends by itself.
+        """Record the first signal in this block instead of raising, so that the run ends by itself.
 
         A second signal raises KeyboardInterrupt, so pressing Ctrl-C twice stops at once.
         """
@@ -92,7 +92,7 @@ class Stopping:
             self._is_deferring = False
 
     def handle_signal(self, number: int, _: FrameType | None) -> None:
-        """Handle a signal."""
+        """Record the signal; raise KeyboardInterrupt unless a first signal is held back."""
         is_first, self.by = self.by is None, number
         if not (self._is_deferring and is_first):
             raise KeyboardInterrupt
@@ -102,7 +102,7 @@ class Stopping:
 def stopping() -> Iterator[Stopping]:
     """Handle the stop signals in this block; the previous handlers are restored afterwards."""
     one = Stopping()
-    # Signals that our caller chose to ignore (nohup) stay ignored.
+    # Signals that our caller chose to ignore, as nohup does, stay ignored.
     taken = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, one.handle_signal) for number in taken}
     try:
@@ -262,7 +262,7 @@ def _played(request: ChallengeRequest, folder: Path | None, end: Stopping) -> Ou
 
 
 def _writable(file: Path) -> Path:
-    """Return the file if it can be written; after the run it would be too late to find out."""
+    """Return the file if it can be written; otherwise fail before the run and not after it."""
     there = file if file.exists() else file.parent
     if file.is_dir() or not os.access(there, os.W_OK):
         raise ConfigurationError(
@@ -272,7 +272,7 @@ def _writable(file: Path) -> Path:
 
 
 def _empty(folder: Path) -> Path:
-    """Return the folder, created if missing and refused if not empty.
+    """Return the folder, created if it is missing; refuse a folder that is not empty.
 
     Files of another run would be mistaken for those of this run.
     """

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.runs.run import RunProgress
 
 
-# Progress: one line that is rewritten on a terminal, a new line now and then in a pipe.
+# Progress: a single line that is rewritten on a terminal, a new line now and then in a pipe.
 
 PROGRESS_SECONDS = 10.0
 """Interval between progress lines where the output is not a terminal, in seconds."""
@@ -67,7 +67,7 @@ class ProgressDisplay:
             self._write(CLEAR_LINE)
 
     def say(self, text: str) -> None:
-        """Show a step that has no figures yet."""
+        """Show the text of a step that has no figures yet."""
         self._write(f"{CLEAR_LINE}{text}" if self._is_live else f"lockfast: {text}\n")
 
     def __call__(self, now: RunProgress) -> None:
@@ -87,7 +87,7 @@ class ProgressDisplay:
 
 
 def progress_sentence(now: RunProgress, *, seconds: float) -> str:
-    """Return the time left, findings and grants so far, and the current fault, in this order."""
+    """Return a sentence with the time left, findings and grants so far, and the current fault."""
     left = seconds - now.seconds
     time_left = f"{duration(left)} left" if left >= 1 else "nearly done"
     doing = now.doing if now.doing in FROM_THE_RUN else f"fault {printable(now.doing)}"
@@ -108,9 +108,9 @@ def allowed(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the kinds to run, and the kinds that must not run, each with the reason.
 
-    A kind that was requested by name and must not run is an error, and so is a request for kinds
-    none of which can be made here. Without a request, kinds that must not run are left out and
-    returned with the reason.
+    It is an error to request a kind by name that must not run, and to request only kinds that
+    cannot be made here. Without a request, kinds that must not run are left out and returned with
+    the reason.
     """
     for kind in asked:
         if kind not in there:
@@ -136,15 +136,15 @@ def _hint(kind: str, there: Mapping[str, Fault]) -> str:
 
 
 def is_here(url: str) -> bool:
-    """Whether all servers that the URL names are on this machine."""
+    """Return whether all servers that the URL names are on this machine."""
     places = split(url).netloc.rpartition("@")[2]
     if not places:
-        return True  # a file, or a local socket
+        return True  # the URL names a file or a local socket
     return all(_is_loopback(host) for host, _ in hosts_in(places, port=1, where="the URL"))
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether all addresses of this host are loopback addresses; False for an unknown host."""
+    """Return whether all addresses of this host are loopback; False for an unknown host."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -173,12 +173,11 @@ class ChallengeRequest:
     """Kinds of fault; empty for all that can be made."""
     may_break: bool
     flaw: Flaw | None = None
-    """The flaw of the broken lock to run, on the schedule that finds it; None runs Lockfast itself.
-    """
+    """The flaw of the broken lock to run, on the schedule that finds it; None to run Lockfast."""
 
 
 def as_scheduled(request: ChallengeRequest, flaw: Flaw) -> ChallengeRequest:
-    """Return the request that finds this flaw; the seed and the time stay as they were."""
+    """Return the request with this flaw's schedule; its seed and time stay the same."""
     schedule = flaw.schedule
     return replace(
         request,
@@ -281,7 +280,7 @@ def _servers_for(flaw: Flaw) -> AbstractContextManager[Deployment]:
 
 
 def _check_reachable(url: str, display: ProgressDisplay) -> None:
-    """Query the store once, so that an outage is reported here and not by each client."""
+    """Query the store once, so that an outage is reported here and not by every client."""
     display.say("looking at the store")
     with opened(url, namespace=NAMESPACE) as locks:
         locks.inspect("challenge")

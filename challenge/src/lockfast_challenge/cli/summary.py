@@ -44,7 +44,7 @@ TABLE_MIN_WIDTH = 70
 
 
 def show(console: Console, outcome: Outcome, *, command: str) -> None:
-    """Print the outcome; `command` is the command that runs it again."""
+    """Print the outcome; `command` is the shell command that repeats the run."""
     counts = figures(outcome)
     head = plain(outcome.verdict, VERDICT_STYLES[outcome.verdict])
     console.print(head.append(f"  {headline(outcome)}", style="not bold"))

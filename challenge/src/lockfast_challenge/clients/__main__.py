@@ -59,7 +59,7 @@ def open_counts() -> tuple[int, int]:
 
 
 def settled(before: tuple[int, int]) -> tuple[int, int]:
-    """Return the counts once they are no larger than before, or after SETTLE_SECONDS."""
+    """Return the counts as soon as none is larger than before, or after SETTLE_SECONDS."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
         descriptors, threads = open_counts()

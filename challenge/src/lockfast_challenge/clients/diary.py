@@ -1,4 +1,4 @@
-"""One client's record of what it does and sees, readable while it is being written.
+"""One client's record of what it does and sees, which can be read while the client writes it.
 
 Each line is in the file before the client continues, so a client that is killed at the next
 instruction has recorded everything.
@@ -99,7 +99,7 @@ class Reader:
         self._begun = b""
 
     def new(self) -> list[HistoryEvent]:
-        """Return the events since the last call; a partial line is kept until it is complete."""
+        """Return the events since the last call; keep a partial line until it is complete."""
         *whole, self._begun = (self._begun + self._file.read()).split(b"\n")
         return list(read(line.decode() for line in whole))
 
@@ -108,7 +108,7 @@ class Reader:
 
 
 def note(path: Path, **figures: tuple[int, int]) -> None:
-    """Write pairs of figures for `noted`, such as a count before and after."""
+    """Write pairs of figures, such as a count before and after, for `noted` to read."""
     path.write_text(json.dumps(figures), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
 """The clients of a run, seen from outside: processes that are started, struck and ended.
 
-A client may have several lives, each of which is one process with its own name and diary, because
-the replacement of a killed client knows nothing of what its predecessor held.
+A client may have several lives. Each life is one process with its own name and diary, because the
+replacement of a killed client does not know what its predecessor held.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class ClientLife:
     is_first: bool
     was_killed: bool = False
     was_asked: bool = False
-    """Whether it was asked to end."""
+    """Whether this process was asked to end."""
     hung_for: float = 0.0
     has_begun: bool = False
-    """Whether it has made a request."""
+    """Whether this process has made a request."""
     was_answered: bool = False
 
     def close(self) -> None:
-        """Stop watching it."""
+        """Stop watching the process."""
         self.process.close()
         self.reader.close()
 
@@ -72,7 +72,7 @@ class Fleet:
     """How long the clients may take to end cleanly, in seconds."""
     exits: list[Exit] = field(default_factory=list)
     events: list[HistoryEvent] = field(default_factory=list)
-    """The events of all clients so far; those of each client are in order."""
+    """The events of all clients so far; the events of any one client are in order."""
     was_struck: bool = False
     """Whether a fault has struck the clients or their servers; set by the run."""
     _lives: list[ClientLife] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Fleet:
         new: list[HistoryEvent] = []
         for number, life in enumerate(self._lives):
             is_over = life.process.poll() is not None
-            new += self._read(life)  # after the poll, so that nothing is left unread
+            new += self._read(life)  # after the poll, so that no event is left unread
             if is_over:
                 self._record_exit(life)
                 self._lives[number] = self._started(number)
@@ -122,7 +122,7 @@ class Fleet:
 
     @property
     def have_all_begun(self) -> bool:
-        """Whether each client has made a request in its current life."""
+        """Whether the current life of every client has made a request."""
         return all(life.has_begun for life in self._lives)
 
     @property
@@ -131,14 +131,14 @@ class Fleet:
         return [life.client for life in self._lives]
 
     def number(self, client: str) -> int | None:
-        """Return the number of the client whose current life has this name, if there is one."""
+        """Return the number of the client whose current life has this name, or None."""
         clients = self.clients
         return clients.index(client) if client in clients else None
 
     def _record_exit(self, life: ClientLife) -> None:
-        # Once a fault has struck, a client that dies while it starts is judged and does not end the
-        # run. The same is true of a client that a signal kills. A client with status 0 was asked to
-        # end, even if it never got a reply.
+        # Before any fault has struck, a client that fails at its start ends the run. Afterwards its
+        # death is judged like any other, and so is a death by a signal at any time. A client with
+        # status 0 was asked to end, even if it never got a reply.
         cannot_begin = life.is_first and not life.was_answered and not self.was_struck
         status = life.process.ended()
         if cannot_begin and not life.was_killed and status > 0:
@@ -186,10 +186,10 @@ class Fleet:
             life.process.send_signal(signal.SIGINT)
 
     def exhaust_descriptors(self, number: int) -> None:
-        """Keep a client from opening any descriptor, even to replace a lost connection.
+        """Keep a client from opening any descriptor, so that it cannot replace a lost connection.
 
-        The limit is only as low as necessary, because a lower limit would also make the client fail
-        to poll.
+        The limit is only as low as necessary, because with a lower limit the client could not poll
+        either.
         """
         pid = self._lives[number].process.pid
         with suppress(OSError):  # the client has exited in the meantime
@@ -200,7 +200,7 @@ class Fleet:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, _usual_limits()[1]))
 
     def restore_descriptors(self, number: int) -> None:
-        """Give a client the same limit as the run."""
+        """Give a client the same descriptor limit as the run."""
         # The client may have exited in the meantime; its replacement has the usual limit.
         with suppress(ProcessLookupError):
             pid = self._lives[number].process.pid
@@ -209,7 +209,7 @@ class Fleet:
     # -- ending ----------------------------------------------------------------------------
 
     def end(self) -> None:
-        """End all clients cleanly; one that does not end in time is killed and recorded as hung."""
+        """End all clients cleanly; kill any client that does not end in time, and record that."""
         for number, life in enumerate(self._lives):
             life.process.send_signal(signal.SIGCONT)
             if life.has_begun:

@@ -1,4 +1,4 @@
-"""Forks a client on each request, so that starting one costs milliseconds."""
+"""Forks a client on each request, so that it takes only milliseconds to start a client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LENGTH_BYTES = 4
 
 
 class HungUp(EOFError):
-    """The other side is gone."""
+    """The process at the other end of the socket has closed it."""
 
 
 def say(sock: socket.socket, words: object, *, descriptors: Sequence[int] = ()) -> None:
@@ -44,7 +44,7 @@ def say(sock: socket.socket, words: object, *, descriptors: Sequence[int] = ()) 
 def hear(sock: socket.socket, *, descriptors: int = 0) -> tuple[Any, list[int]]:
     """Return a message and its descriptors; raise HungUp if the other side is gone.
 
-    At most `descriptors` of them are received.
+    At most `descriptors` descriptors are received.
     """
     try:
         # The length and the descriptors arrive together, since they were sent together.
@@ -66,39 +66,42 @@ def hear(sock: socket.socket, *, descriptors: int = 0) -> tuple[Any, list[int]]:
 
 # The order that one client receives when it starts.
 #
-# It is not passed on the command line, which every user of the machine can read, because the URL
-# may contain a password.
+# The order is not passed on the command line, which every user of the machine can read, because its
+# URL may contain a password.
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Who the client is, where it connects, and what it does there until SIGTERM."""
+    """The client's identity, where the client connects, and what it does until SIGTERM."""
 
     client: str
-    """Its name in the history: "2", and "2.1" for its replacement."""
+    """The client's name in the history: "2", or "2.1" for its replacement."""
     make: str
-    """The class of its contender, as "module:name"."""
+    """The class of the client's contender, as "module:name"."""
     url: str
     names: Sequence[str]
-    """The names to contend for, one of them at a time."""
+    """The names to contend for; the client requests one name at a time."""
     workload: str
     ttl: float
     seed: int
     diary: str
-    """The file in which it records what it sees."""
+    """The file in which the client records what it sees."""
     last_words: str
-    """The file for its descriptor and thread counts, before it began and after it ended."""
+    """The file for counts of descriptors and threads, from before and after the client's work."""
     resource: str
     """The socket of the resource behind the lock."""
     clock_ahead: float = 0.0
 
 
 PARENT_POLL_SECONDS = 1.0
-"""How often the server checks whether the run is still there, in seconds. A closed socket is not
-enough, because processes that the run has forked may keep its end open for longer."""
+"""How often the server checks whether the run still exists, in seconds.
+
+Waiting for the socket to close is not enough, because processes that the run has forked may keep
+the run's end of the socket open for longer.
+"""
 
 CLIENT_DESCRIPTORS = 2
-"""Number of descriptors that a client receives: its log, and a pipe that is closed when it ends."""
+"""Number of descriptors that a client receives: its log, and a pipe that closes when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class Start:
     order: Order
     environment: Mapping[str, str]
     path: Sequence[str]
-    """Its `sys.path`."""
+    """The client's `sys.path`."""
     directory: str
 
     def told(self) -> dict[str, Any]:
@@ -128,10 +131,10 @@ class ForkServer:
         self._sock = sock
         self._parent = parent
         self._fleets: dict[int, str] = {}
-        """The fleet of each client that has not been reaped, by pid."""
+        """Maps the pid of each client that has not been reaped to the client's fleet."""
 
     def serve(self) -> Order:
-        """Serve requests; this returns only in a forked client, with its order."""
+        """Serve requests; return only in a forked client, with the client's order."""
         while True:
             try:
                 (verb, *asked), streams = self._next()
@@ -141,8 +144,8 @@ class ForkServer:
                 start, fleet = Start.from_values(asked[0]), asked[1]
                 import_for(start)
                 server = os.getpid()
-                # None of the objects so far is garbage, so a garbage collection in a client would
-                # only copy their memory.
+                # No object that exists so far is garbage, so a garbage collection in a client would
+                # only copy the memory of these objects.
                 gc.freeze()
                 pid = os.fork()
                 if pid == 0:
@@ -170,7 +173,7 @@ class ForkServer:
     # -- requests ------------------------------------------------------------------------------
 
     def _ended(self, pid: int) -> int | None:
-        """Return a client's exit status if it has ended; this reaps it and frees its pid."""
+        """Reap a client if it has ended, which frees its pid; return its exit status, or None."""
         found, status = os.waitpid(pid, os.WNOHANG)
         if not found:
             return None
@@ -178,11 +181,11 @@ class ForkServer:
         return os.waitstatus_to_exitcode(status)
 
     def _stopped(self, pid: int) -> None:
-        """Return when no thread of the client runs any more, or when it has ended."""
+        """Return when all threads of the client have stopped, or when the client has ended."""
         os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def _gone(self, fleet: str) -> None:
-        """Kill all clients of a fleet, including those whose start was never reported."""
+        """Kill all clients of a fleet, including clients whose start was never reported."""
         pids = [pid for pid, one in self._fleets.items() if one == fleet]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
@@ -197,10 +200,10 @@ class ForkServer:
 
 
 def import_for(start: Start) -> None:
-    """Import the modules that the client will use; the client itself reports a failed import."""
+    """Import the modules that the client will use; leave it to the client to report a failure."""
     sys.path[:] = start.path
-    # Suppress any exception, even a SystemExit of a module. It is raised again when the client
-    # imports that module, and here it would end the server of all other clients.
+    # Suppress any exception, even a module's SystemExit, because here it would end the server of
+    # all other clients. The exception is raised again when the client imports that module.
     with suppress(BaseException):
         make = made_by(start.order.make)
         if hasattr(make, "imports"):
@@ -208,10 +211,10 @@ def import_for(start: Start) -> None:
 
 
 def become_client(start: Start, log: int, life: int) -> None:
-    """Make a forked process a client as if it had been started on its own.
+    """Turn a forked process into a client as if it had been started on its own.
 
-    `life` is one end of a pipe, which stays open and is never used; when it closes, the run knows
-    that the client has ended. So a process that the client forks closes its copy at once, and
+    `life` is one end of a pipe that nothing is written to; when the pipe closes, the run knows that
+    the client has ended. So a process that the client forks closes its copy of `life` at once, and
     passes no copy on to its own children.
     """
     kept = [life]

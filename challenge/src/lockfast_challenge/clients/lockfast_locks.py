@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 
 class SyncContender:
-    """`Locks`, with each call in the client's main thread, where signals strike."""
+    """`Locks`, with all calls in the client's main thread, which signals interrupt."""
 
     is_renewed = True
 
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
-        # Unused, because a lease ends by the store's clock, and the client's trust in it by the
-        # monotonic clock.
+        # `clock_ahead` is unused, because a lease ends by the store's clock, and the client's trust
+        # in the lease ends by the monotonic clock.
         del clock_ahead
         self._locks = Locks(url, ttl=ttl)
 
@@ -45,8 +45,8 @@ class SyncContender:
         return self.acquire_share(name, weight=1, capacity=1, timeout=timeout)
 
     def acquire_share(self, name: str, *, weight: int, capacity: int, timeout: float) -> SyncHeld:
-        # Make a new lock object each time, so that anything that an interrupt leaves in it is
-        # dropped with it.
+        # Make a new lock object each time, so that any state that an interrupt leaves in the lock
+        # is dropped with it.
         lock = _lock(self._locks, name, weight=weight, capacity=capacity)
         with _mapping_errors():
             return SyncHeld(lock.acquire(timeout=timeout))
@@ -99,7 +99,7 @@ class SyncHeld:
 
 
 class AsyncContender:
-    """`AsyncLocks` on a loop in a thread of its own, so that it renews while the client sleeps."""
+    """`AsyncLocks` on a loop in its own thread, which renews leases while the client sleeps."""
 
     is_renewed = True
 
@@ -133,8 +133,9 @@ class AsyncContender:
     ) -> T:
         """Run `work` on the loop and return its result.
 
-        An interrupt cancels the work and waits until it has ended. A result that arrives
-        nevertheless can no longer be returned, so `undone_by` undoes it.
+        An interrupt cancels the work and waits until the work has ended. If the work returns a
+        result all the same, the result can no longer be returned from here, so `undone_by` undoes
+        it.
         """
 
         async def run() -> T:
@@ -195,7 +196,7 @@ class AsyncHeld:
 
     def check(self) -> None:
 
-        async def check() -> None:  # on the loop, to which the lease belongs
+        async def check() -> None:  # runs on the loop, to which the lease belongs
             self.deadline = _checked(self._lease)
 
         self._contender.on_loop(check())
@@ -207,7 +208,7 @@ class AsyncHeld:
 
 @contextmanager
 def _mapping_errors() -> Iterator[None]:
-    """Separate a definite no from an unknown outcome, and both from forbidden errors."""
+    """Turn a definite no into NotGranted, and a forbidden error into NeverRaised."""
     try:
         yield
     except (NotAcquired, LeaseLost, NotOwner) as error:
@@ -243,11 +244,11 @@ def _token(lease: Lease | AsyncLease) -> int | None:
 
 
 def _checked(lease: Lease | AsyncLease) -> float:
-    """Check the lease; return the time until which its holder may act, on the clock of the diary.
+    """Check the lease; return its own deadline, on the clock of the diary.
 
-    This is the lease's own deadline, not `remaining`, which is never negative and so would hide a
-    lease that passes its check after its own deadline. A deadline only ever grows, so a client that
-    is frozen here records a later one, which causes no false finding.
+    `remaining` would not do: it is never negative, so it would hide a lease that passes its check
+    after its own deadline. A deadline only ever grows, so a client that is frozen after the check
+    records a later deadline, which causes no false finding.
     """
     with _mapping_errors():
         lease.check()

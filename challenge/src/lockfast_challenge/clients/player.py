@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.resource import ResourceClient
 
 
-# Signals of a client: SIGTERM ends it cleanly, SIGINT interrupts it where that is allowed.
+# Signals of a client: SIGTERM ends the client cleanly, SIGINT interrupts it where that is allowed.
 
 PR_SET_PDEATHSIG = 1
 
@@ -44,10 +44,11 @@ class ClientSignals:
 
     @contextmanager
     def interruptible(self, *, once: bool = False) -> Iterator[None]:
-        """Let SIGINT raise KeyboardInterrupt while the lock works, and while it cleans up.
+        """Let SIGINT raise KeyboardInterrupt inside this block, while the lock works or cleans up.
 
-        Outside this block SIGINT is ignored, since it would only spoil the client's own diary. With
-        `once`, which is for asyncio, the first SIGINT cancels and later ones are ignored.
+        Outside this block SIGINT is ignored, since an interrupt there would only spoil the client's
+        own diary. With `once`, which is for asyncio, the first SIGINT cancels and later ones are
+        ignored.
         """
         self._is_once = once
         self._is_interruptible = True
@@ -81,14 +82,14 @@ def die_with(parent: int) -> None:
 T = TypeVar("T")
 
 HASTY_FRACTION = 0.2
-"""Fraction of turns that soon give up waiting, so that claims are withdrawn under every fault."""
+"""Fraction of turns with a short timeout, so that claims are withdrawn under every fault."""
 WRITE_FRACTION = 0.4
-"""Fraction of turns at a read-write lock that write."""
+"""Fraction of turns that take the write lock of a read-write lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerTurn:
-    """The random choices of one turn; times are in seconds."""
+    """The random choices of one turn, with times in seconds."""
 
     name: str
     think_seconds: float
@@ -185,7 +186,7 @@ class Player:
         )
 
     def _work(self, held: HeldLock, turn: PlayerTurn) -> bool:
-        """Return whether the lease was still good at the last check."""
+        """Return whether the lease was still valid at the last check."""
         ends = time.monotonic() + turn.work_seconds
         if not self._check(held, turn):
             return False
@@ -207,14 +208,14 @@ class Player:
         resource.write(more, client=client, hold=hold, token=held.token)
 
     def _check(self, held: HeldLock, turn: PlayerTurn) -> bool:
-        """Check the lease, and record the deadline that it gives, if any."""
+        """Check the lease, and record the lease's deadline if the lock has one."""
         one = self._diary.begin("check", turn.name)
         phase, reason = self._phase_of(held.check)
         one.end(phase, reason=reason, deadline=getattr(held, "deadline", None))
         return phase == "ok"
 
     def _release(self, held: HeldLock, turn: PlayerTurn, *, is_trusted: bool) -> None:
-        """Release the lock even if the lease has ended, as leaving a `with` block does."""
+        """Release the lock even if the lease has ended, as the end of a `with` block does."""
         one = self._diary.begin("release", turn.name)
         phase, reason = self._phase_of(held.release)
         if phase == "ok" and not is_trusted:  # the lease had ended, so this proves no hold

@@ -1,4 +1,4 @@
-"""A client process as the run sees it, and the fork server that it comes from.
+"""A client process as the run sees it, and the fork server that starts client processes.
 
 A client is reaped only when the run asks for its exit status, and until then its pid is not reused.
 So a signal never reaches another process, just as with `subprocess.Popen`.
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 REAP_POLL_SECONDS = 0.001
 """Pause between two requests for the exit status of a client whose pipe is closed, in seconds."""
 WAIT_TIMEOUT_SECONDS = 60.0
-"""Timeout of one wait in a loop that waits until the client has ended, in seconds."""
+"""Timeout of a single wait, in seconds; a loop repeats the wait until the client has ended."""
 
 
 class ClientFailed(RuntimeError):
-    """A client cannot begin, or the fork server has ended; the message has its output."""
+    """A client cannot begin, or the fork server has ended; the message contains the output."""
 
 
 class ClientProcess:
@@ -47,17 +47,17 @@ class ClientProcess:
         self._life: int | None = life
         self._status: int | None = None
         self._number = threading.Lock()
-        """Held while the client is reaped, which frees its pid, and while it is signalled."""
+        """Held during a signal, and during the reaping of the client, which frees its pid."""
 
     def poll(self) -> int | None:
-        """Return its exit status, negative for a signal; None while it lives."""
+        """Return the client's exit status, negative for a signal; None while the client lives."""
         with self._number:
             if self._status is None and self._life is not None and _is_over(self._life, 0.0):
                 self._status = self._server.ask("ended", self.pid)
             return self._status
 
     def wait(self, timeout: float) -> int | None:
-        """Return its exit status once it has ended, or None if the timeout passes first."""
+        """Wait for the client to end; return its exit status, or None after the timeout."""
         deadline = time.monotonic() + timeout
         if self._life is not None:
             _is_over(self._life, timeout)
@@ -66,7 +66,7 @@ class ClientProcess:
         return status
 
     def ended(self) -> int:
-        """Wait until it has ended and return its exit status."""
+        """Wait until the client has ended, and return its exit status."""
         while (status := self.wait(WAIT_TIMEOUT_SECONDS)) is None:
             pass
         return status
@@ -78,7 +78,7 @@ class ClientProcess:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it as a crash would, whether it is stopped or not."""
+        """End the client as a crash would, whether it is stopped or not."""
         self.send_signal(signal.SIGKILL)
 
     def freeze(self) -> None:
@@ -91,7 +91,7 @@ class ClientProcess:
             self._server.ask("stopped", self.pid)
 
     def close(self) -> None:
-        """Stop watching for its end."""
+        """Stop watching for the end of the client."""
         life, self._life = self._life, None
         if life is not None:
             os.close(life)
@@ -114,7 +114,7 @@ def start_client(order: Order, *, log: Path, fleet: str) -> ClientProcess:
 
 
 def end_clients(fleet: str) -> None:
-    """Return when no client of that fleet lives, not even one whose start was never reported."""
+    """Kill all clients of this fleet, including clients whose start was never reported."""
     with suppress(ClientFailed):  # the clients ended with their server
         server = _server(os.getpid())
         if not server.is_over:
@@ -132,7 +132,7 @@ class _ForkServer:
 
     def __init__(self) -> None:
         self._socket, its = socket.socketpair()
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - for as long as it lives
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `end`
         self._asking = threading.Lock()
         self.is_over: bool = False
         with its:
@@ -170,7 +170,7 @@ class _ForkServer:
         self._output.close()
 
     def _killed(self) -> str:
-        """Kill the server and return its output; its clients die with it, whatever it was doing."""
+        """Kill the server and return its output; its clients die with it."""
         self._process.kill()
         self._output.seek(0)
         said = self._output.read().decode(errors="replace").strip()[-2000:]
@@ -180,7 +180,7 @@ class _ForkServer:
 
 @cache
 def _server(pid: int) -> _ForkServer:
-    """Return the fork server of this process; a forked child does not use that of its parent."""
+    """Return the fork server of this process; a forked child must not use its parent's server."""
     del pid
     one = _ForkServer()
     atexit.register(one.end)
@@ -194,5 +194,5 @@ def _running_server() -> _ForkServer:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment, with our module path, so that a client finds the same modules."""
+    """Return our environment with our module path, so that a client finds the same modules."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

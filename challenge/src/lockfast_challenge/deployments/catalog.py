@@ -1,4 +1,4 @@
-"""The stores that can be started or named by a URL, and what is missing to start one."""
+"""The stores that can be started or named by a URL, and what is missing if a store cannot start."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from lockfast_challenge.servers.proxy import Proxy
 
 
-# Servers that the user runs: nothing is started, and faults are made only with the servers' own
-# commands.
+# Servers that the user runs: nothing is started, and faults on servers are made only with the
+# servers' own commands.
 #
 # Clients connect through proxies if the URL alone says where the servers are. If the servers
 # announce addresses themselves (Sentinel, Cluster), or show a certificate with their name, clients
@@ -76,7 +76,7 @@ class ExistingDeployment(Started):
         return hosts_in(hosts, port=port, where=masked(self.url))
 
     def start(self) -> Self:
-        """There is nothing to start."""
+        """Do nothing, because the servers are already running."""
         return self
 
     def stop(self) -> None:
@@ -114,9 +114,12 @@ _STORES = {
     "memcached": ("memcached", "single_server"),
     "sqlite": ("sqlite", "catalog"),
 }
-"""Maps each store to the backend that its clients use, whose driver also controls the servers, and
-to the module of this package with its deployment, a class with the store's name. A module is
-imported when its store is chosen, so that a challenge needs only the driver of its own store."""
+"""Maps each store to a backend and a module of this package.
+
+The store's clients use the backend, whose driver also controls the servers. The module has the
+deployment, a class with the store's name. A module is imported when its store is chosen, so that a
+challenge needs only the driver of its own store.
+"""
 
 STORES = tuple(_STORES)
 """The values of `--start`."""
@@ -132,15 +135,16 @@ _SCHEMES = {
     "postgres": "postgresql",
     "etcds": "etcd",
 }
-"""The store that a URL scheme names, where the two differ."""
+"""Maps a URL scheme to its store, if the two names differ."""
 
 GIVEN_NOT_ALLOWED = "it would strike servers that others may use, and nobody said that it may"
 
 
 def own_servers(store: str, *, ttl: float) -> AbstractContextManager[Deployment]:
-    """Return a deployment whose servers run during its block; `ttl` is that of the leases.
+    """Return a deployment whose servers run during its block; `ttl` is the ttl of the leases.
 
-    Raises CannotStart, here or on entering the block, which says what to install.
+    If the servers cannot be started, this call or entering the block raises CannotStart, which says
+    what to install.
     """
     if store not in _STORES:
         raise CannotStart(f"there are no servers of {store!r} to start: {', '.join(STORES)}")
@@ -148,9 +152,9 @@ def own_servers(store: str, *, ttl: float) -> AbstractContextManager[Deployment]
 
 
 def given(url: str, *, ttl: float, may_break: bool = False) -> AbstractContextManager[Deployment]:
-    """Return the deployment at a URL, which is neither started nor stopped.
+    """Return the deployment at a URL, whose servers are neither started nor stopped.
 
-    Unless `may_break`, a run makes no fault that other users of these servers would notice.
+    Unless `may_break` is true, a run makes no fault that other users of these servers would notice.
     """
     del ttl
     scheme = url.partition(":")[0]
@@ -182,7 +186,7 @@ def _kind(store: str) -> type:
     return cast("type", getattr(module, store.capitalize()))
 
 
-# A local file: there is no server, so only clients can be struck.
+# A local file: there is no server, so faults strike only clients.
 
 
 class Sqlite(Started):
@@ -196,7 +200,7 @@ class Sqlite(Started):
         self.url: str = f"sqlite://{self._directory / 'locks.db'}"
 
     def start(self) -> Self:
-        """There is nothing to start."""
+        """Do nothing, because there is no server to start."""
         return self
 
     def stop(self) -> None:

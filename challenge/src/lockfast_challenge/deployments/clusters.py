@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.servers.server import Three
 
 
-# Three members that elect a leader: the leader is cut off, and any member is paused or killed.
+# Three members that elect a leader. Faults cut off the leader, and pause or kill any member.
 
 S = TypeVar("S", bound=Server)
 
@@ -39,7 +39,7 @@ class EnsembleDeployment(OwnServers, Generic[S]):
     # -- implemented by each store ---------------------------------------------------------
 
     def depose(self, leader: S, *, silently: bool) -> None:
-        """Cut a leader off from the other members while clients still reach it."""
+        """Cut a leader off from the other members while clients can still reach the leader."""
         raise NotImplementedError
 
     def forget(self, member: S) -> None:
@@ -48,7 +48,7 @@ class EnsembleDeployment(OwnServers, Generic[S]):
     # -- the Deployment protocol -----------------------------------------------------------
 
     def start_servers(self) -> None:
-        """Return once one member leads and the others follow."""
+        """Return once one member leads and the other members follow it."""
         self.group.start()
 
     def stop_servers(self) -> None:
@@ -103,7 +103,7 @@ class EnsembleDeployment(OwnServers, Generic[S]):
         return f"{called} and its data"
 
     def _one(self, draw: Draw) -> tuple[S, str]:
-        """Return the leader or a follower, depending on the draw, and a name for it."""
+        """Return the leader or a follower, as the draw decides, and the role in words."""
         leader = self.group.leader()
         if draw.anybody % 2 == 0:
             return leader, "the leader"
@@ -115,7 +115,7 @@ class EnsembleDeployment(OwnServers, Generic[S]):
 
 
 class Etcd(EnsembleDeployment[EtcdServer]):
-    """`etcd://`."""
+    """`etcd://`, on a cluster of three."""
 
     store = "etcd"
     clock_lacks = "etcd asks the kernel itself for the time: only root could set this machine's"

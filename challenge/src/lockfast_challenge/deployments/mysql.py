@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Mysql(SqlServer[MysqlCompatibleServer]):
-    """`mysql://`, on MySQL itself."""
+    """`mysql://`, on one MySQL server."""
 
     store = "mysql"
     plain: ClassVar[type[MysqlCompatibleServer]] = MysqlServer
@@ -48,11 +48,11 @@ class Mysql(SqlServer[MysqlCompatibleServer]):
         return f"{self.store}://root@{addresses[0]}/challenge"
 
 
-# The same deployment on MariaDB.
+# MariaDB: the deployment of MySQL, on another server.
 
 
 class Mariadb(Mysql):
-    """`mariadb://`."""
+    """`mariadb://`, on one MariaDB server."""
 
     store = "mariadb"
     plain: ClassVar[type[MysqlCompatibleServer]] = MariadbServer

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.servers.proxy import Division
 
 
-# Each client has a proxy of its own in front of every server address.
+# Each client has its own proxy in front of every server address.
 
 ServerAddress = tuple[str, int]
 """Host and port."""
@@ -26,8 +26,11 @@ ServerAddress = tuple[str, int]
 ADDRESSES_IN_REPLIES = re.compile(
     rb"(127\.0\.0\.1(?:\r\n\$4\r\nport)?(?:\r\n\$5\r\n|\r\n:|:| ))(\d{5})\b"
 )
-"""Server addresses in Redis replies: two strings or two fields from a Sentinel, a string and a
-number in a slot map, joined by a colon in a redirect and by a space in a failover notification."""
+"""Matches server addresses in Redis replies.
+
+Host and port are two strings or two fields in a Sentinel's reply, and a string and a number in a
+slot map. They are joined by a colon in a redirect, and by a space in a failover notification.
+"""
 
 
 class Proxies:
@@ -72,10 +75,10 @@ class Proxies:
 async def _with_proxy_addresses(
     ports: Mapping[bytes, bytes], stream: asyncio.StreamReader
 ) -> AsyncGenerator[Message, None]:
-    """Replace server addresses in replies with those of the client's own proxies.
+    """Replace server addresses in replies with the addresses of the client's own proxies.
 
-    Both ports have five digits, like every port that the kernel assigns, so no length prefix
-    changes.
+    Ports of servers and proxies have five digits, like every port that the kernel assigns, so no
+    length prefix changes.
     """
     async for message in by_chunk(stream):
         rewritten = ADDRESSES_IN_REPLIES.sub(
@@ -88,12 +91,14 @@ async def _with_proxy_addresses(
 
 
 class OwnServers(Started):
-    """A deployment with servers of its own, which live as long as its block."""
+    """A deployment with its own servers, which live as long as its block."""
 
     store: ClassVar[str] = ""
     documented: ClassVar[Mapping[str, str]] = {}
-    """The kinds of fault under which two clients may hold at once, each with the sentence of the
-    store's page that says so, word for word."""
+    """Maps a kind of fault under which two clients may hold at once to the reason.
+
+    The reason is the sentence of the store's page that says so, word for word.
+    """
     announces_addresses: ClassVar[bool] = False
     """Whether servers send clients the addresses of other servers."""
 
@@ -116,7 +121,7 @@ class OwnServers(Started):
         raise NotImplementedError
 
     def url_at(self, addresses: Sequence[str]) -> str:
-        """Return the store's URL with these addresses, which are in the order of `places`."""
+        """Return the store's URL with these addresses, which are ordered as in `places`."""
         raise NotImplementedError
 
     def faults(self) -> Sequence[Fault]:

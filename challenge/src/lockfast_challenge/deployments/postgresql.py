@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Postgresql(SqlServer[PostgresqlServer]):
-    """`postgresql://`."""
+    """`postgresql://`, on one server."""
 
     store = "postgresql"
     documented: ClassVar[dict[str, str]] = {

@@ -24,7 +24,7 @@ DURABLE_OPTIONS = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 class Redis(SingleServerDeployment[RedisServer]):
-    """`redis://`."""
+    """`redis://`, on one server."""
 
     store = "redis"
     documented: ClassVar[dict[str, str]] = {

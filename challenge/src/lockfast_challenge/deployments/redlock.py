@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 MINORITY = 2
 SETTLED_RANGE_TTLS = (1.2, 1.8)
-"""Length of a fault, in ttls. A restarted node counts again after one ttl, so at most two nodes do
-not count, whatever strikes."""
+"""Length of a fault, in ttls.
+
+A restarted node counts again after one ttl, so at most two nodes do not count, whatever strikes.
+"""
 
 
 class Redlock(OwnServers):
@@ -40,7 +42,7 @@ class Redlock(OwnServers):
         self._nodes = RedlockNodes(kind=RedisServer if self._clock_lacks else ShiftedRedis)
 
     def start_servers(self) -> None:
-        """Return once the nodes grant a lock, since nodes that just started do not count yet."""
+        """Return once the nodes grant a lock; nodes that have just started do not count yet."""
         self._nodes.start()
         with Locks(self.url, ttl=self.ttl) as locks:
             lock = locks.lock("challenge")
@@ -100,7 +102,7 @@ class Redlock(OwnServers):
         return self._named(node)
 
     def _empty(self, draw: Draw) -> str:
-        """Restart a node at once without its data; the sooner it is back, the more harm it does."""
+        """Restart a node at once without its data; an early return does the most harm."""
         node = one_of(self._servers, draw)
         node.kill()
         revive([node])

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from lockfast_challenge.servers.redis import RedisServer
 
 
-# Common to Sentinel and Cluster: a master, and replicas that may lack its last writes.
+# Common to Sentinel and Cluster: a master, and replicas that may lack the master's last writes.
 
 REPLICATION_HELD_TTLS = 0.8
-"""Longest time for which replication is held before the master is killed, in ttls."""
+"""Maximum time for which replication is held back before the master is killed, in ttls."""
 FAILOVER_RANGE_TTLS = (0.5, 1.0)
 
 
@@ -54,8 +54,8 @@ class ReplicatedDeployment(OwnServers):
     def replace(self, dead: RedisServer, followers: Sequence[RedisServer]) -> None:
         """Return once a replica has replaced the dead master.
 
-        The replica is promoted sooner than the servers would do it on their own, while a client
-        still trusts the lost lock.
+        The replica is promoted sooner than the servers would promote it on their own, so that a
+        client still trusts the lost lock.
         """
         raise NotImplementedError
 
@@ -73,7 +73,7 @@ class ReplicatedDeployment(OwnServers):
         ]
 
     def _fail_over(self, draw: Draw) -> str:
-        """Lose the last acknowledged writes, which reach no replica before one is promoted."""
+        """Lose the last acknowledged writes, because a replica that lacks them is promoted."""
         master = self.master()
         followers = self.cut_off(master)
         time.sleep(self.ttl * REPLICATION_HELD_TTLS * draw.strength)
@@ -98,11 +98,11 @@ class ReplicatedDeployment(OwnServers):
 # Redis Cluster: three masters with one replica each.
 
 ELECTION_SECONDS = 3.0
-"""Seconds after which an election has silently failed and the replica is ordered to take over."""
+"""Seconds after which an election counts as failed and the replica is ordered to take over."""
 
 
 class Cluster(ReplicatedDeployment):
-    """`redis+cluster://`."""
+    """`redis+cluster://`, on three masters with one replica each."""
 
     store = "cluster"
 
@@ -127,7 +127,7 @@ class Cluster(ReplicatedDeployment):
         return f"redis+cluster://{','.join(addresses)}"
 
     def master(self) -> RedisServer:
-        """Return the busiest master, which serves the only name of the challenge."""
+        """Return the busiest master, which serves the name of the challenge."""
         return max(self._group.masters(), key=lambda one: one.calls())
 
     def followers(self, master: RedisServer) -> list[RedisServer]:
@@ -139,7 +139,7 @@ class Cluster(ReplicatedDeployment):
         return [self._group.cut_off_replica(master)]
 
     def replace(self, dead: RedisServer, followers: Sequence[RedisServer]) -> None:
-        """Have the replica elected, or make it take over if the election fails."""
+        """Have the replica elected, or make the replica take over if the election fails."""
         del dead
         [replica] = followers
         self._group.ask(replica, "CLUSTER", "FAILOVER", "FORCE")
@@ -166,7 +166,7 @@ class Cluster(ReplicatedDeployment):
 
 
 class Sentinel(ReplicatedDeployment):
-    """`redis+sentinel://`."""
+    """`redis+sentinel://`, on a master with two replicas, and three Sentinels."""
 
     store = "sentinel"
 
@@ -175,7 +175,7 @@ class Sentinel(ReplicatedDeployment):
         self._group = Sentinels()
 
     def start_servers(self) -> None:
-        """Return once every Sentinel knows all the others."""
+        """Return once every Sentinel knows all other Sentinels."""
         self._group.start()
 
     def stop_servers(self) -> None:

@@ -1,4 +1,4 @@
-"""Stores with a single server, which is paused, killed or emptied, or whose clock is set."""
+"""Stores with a single server; faults pause, kill or empty the server, or set its clock."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ TABLES = ("lockfast_door", "lockfast_place")
 
 
 class SqlServer(SingleServerDeployment[ServerT]):
-    """A SQL server, which keeps its tables when emptied, like one restored from a backup."""
+    """A SQL server that keeps its tables when it is emptied, as after a restore from a backup."""
 
     def start_servers(self) -> None:
         """Start the server; return once it serves and the tables exist."""

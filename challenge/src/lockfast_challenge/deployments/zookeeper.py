@@ -15,10 +15,10 @@ from lockfast_challenge.servers.zookeeper import (
 
 
 class Zookeeper(EnsembleDeployment[ZooKeeperServer]):
-    """`zookeeper://`.
+    """`zookeeper://`, on an ensemble of three.
 
-    The sync limit outlasts every cut, so that a leader whose followers have left it does not notice
-    before the cut ends.
+    The sync limit is longer than every cut, so that a leader that has lost its followers does not
+    notice the loss before the cut ends.
     """
 
     store = "zookeeper"
@@ -30,9 +30,9 @@ class Zookeeper(EnsembleDeployment[ZooKeeperServer]):
         super().__init__(self._ensemble, ttl=ttl)
 
     def depose(self, leader: ZooKeeperServer, *, silently: bool) -> None:
-        """Cut the leader off; unless `silently`, its followers notice and the leader does not."""
+        """Cut the leader off; unless `silently` is true, its followers notice the cut."""
         self._ensemble.depose(leader, silently=silently)
 
     def forget(self, member: ZooKeeperServer) -> None:
-        """Delete the member's log and snapshots; it keeps its id."""
+        """Delete the member's log and snapshots; the member keeps its id."""
         shutil.rmtree(member.data / "version-2", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The interfaces of a fault, with its start and end, and of the deployment that it strikes."""
+"""The interfaces of a fault, which has a start and an end, and of the deployment it strikes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.servers.proxy import Proxy
 
 Role = Literal["holder", "asker", "waiter", "anybody"]
-"""The client that a fault is aimed at: an asker has a request under way, a waiter is in line."""
+"""The client that a fault strikes: an asker has a request under way, a waiter is in line."""
 
 
 class DidNotStrike(Exception):
@@ -22,7 +22,7 @@ class DidNotStrike(Exception):
 class Draw:
     """All random choices of one strike, drawn before the state of the run is read.
 
-    So the seed fixes the order, the kind and the length of faults, whatever the clients do.
+    So the seed fixes the order, the kind and the length of the faults, whatever the clients do.
     """
 
     length: float
@@ -30,7 +30,7 @@ class Draw:
     strength: float
     """Strength of the fault, from 0 to 1; its meaning depends on the fault."""
     anybody: int
-    """The client to strike if none has the role; a second random choice for faults of servers."""
+    """The client to strike if none has the role; faults of servers use it as a random number."""
 
 
 class Fault(Protocol):
@@ -46,7 +46,7 @@ class Fault(Protocol):
 
     @property
     def is_destructive(self) -> bool:
-        """Whether other users of these servers would notice."""
+        """Whether other users of these servers would notice the fault."""
 
     @property
     def lacks(self) -> str:
@@ -59,13 +59,14 @@ class Fault(Protocol):
     def begin(self, draw: Draw, victim: int | None) -> str:
         """Start the fault; return its target in words: "client 2", "the leader".
 
-        Raises DidNotStrike, with the reason.
+        Raises DidNotStrike, with the reason, if the fault could not be made.
         """
 
     def end(self) -> str | None:
         """End the fault; called once for each `begin`, whatever happened.
 
-        Returns anything about the target that is known only at the end: "met nobody".
+        Returns what is known about the target only at the end, such as "met nobody"; otherwise
+        nothing.
         """
 
 
@@ -84,7 +85,7 @@ class Deployment(Protocol):
         """Return the URL for this client, through proxies of its own where possible."""
 
     def proxies_of(self, client: int) -> Sequence[Proxy]:
-        """Return the proxies that only this client uses; empty if it has none."""
+        """Return the proxies that only this client uses; empty if the client has no proxies."""
 
     def faults(self) -> Sequence[Fault]:
         """Return the faults of the servers, including those that cannot be made here."""
@@ -92,6 +93,6 @@ class Deployment(Protocol):
     def forgives(self, kind: str) -> str:
         """Return why two clients may hold at once under this fault; empty if they may not.
 
-        The reason is one that the store's page documents. Under such a fault overlaps are only
-        counted, but writes behind the token check are still judged.
+        The reason is documented on the store's page. Under such a fault overlaps are only counted,
+        but writes behind the token check are still judged.
         """

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from lockfast_challenge.servers.proxy import Proxy
 
 
-# Two faults in sequence on the same victim, as one fault.
+# Two faults in sequence on the same victim, combined into one fault.
 
 
 def then_killed(fault: Fault, fleet: Fleet) -> ThenKilled:
-    """Return this fault with its victim killed at the end, just before the fault is undone.
+    """Return this fault, extended to kill its victim just before the fault is undone.
 
     So the store carries out the victim's request and no client receives the reply, which leaves the
     victim's operation without an end.
@@ -27,7 +27,7 @@ def then_killed(fault: Fault, fleet: Fleet) -> ThenKilled:
 
 
 class ThenKilled:
-    """The first fault, and a kill at its end."""
+    """A fault that kills its victim at the end of another fault."""
 
     def __init__(self, first: Fault, fleet: Fleet) -> None:
         self.kind: str = f"{first.kind}-then-killed"
@@ -57,7 +57,7 @@ NO_PAUSE = (0.0, 0.0)
 
 
 class ClientFault:
-    """One kind of fault: a function that strikes a client by its number, and one that undoes it."""
+    """One kind of fault: a function that strikes a client, and one that undoes the strike."""
 
     is_destructive = False
 
@@ -102,7 +102,7 @@ def client_faults(fleet: Fleet, proxies_of: Callable[[int], Sequence[Proxy]]) ->
 
     def use_up(client: int, _: Draw) -> None:
         fleet.exhaust_descriptors(client)
-        # Otherwise the client keeps using the connections that it has, and notices nothing.
+        # Without a reset the client would keep using its open connections, and notice nothing.
         for client_proxy in proxies_of(client):
             client_proxy.reset()
 

@@ -1,6 +1,6 @@
-"""Faults that a server makes itself, through its own commands.
+"""Faults that a server makes itself when it receives certain commands.
 
-All clients of the server notice, so these faults are destructive.
+All clients of the server notice these faults, so the faults count as destructive.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ COMMAND_TIMEOUT_SECONDS = 10.0
 
 
 def redis_faults(url: str, *, store: str, lacks: str = "") -> Sequence[Fault]:
-    """Return the faults that a Redis server, or the Sentinels that watch one, can make on command.
+    """Return the faults that a Redis server, or the Sentinels that watch it, can make on command.
 
-    `lacks` is the reason why the faults must not be made, or empty if they may be.
+    `lacks` is the reason why the faults must not be made, or empty if they may be made.
     """
     if store == "redis":
         one = _ClientPause(url)
@@ -39,10 +39,9 @@ def redis_faults(url: str, *, store: str, lacks: str = "") -> Sequence[Fault]:
 
 
 class _ClientPause:
-    """CLIENT PAUSE: writes and scripts are answered only after the pause.
+    """The command CLIENT PAUSE: the server answers writes and scripts only after the pause.
 
-    Only writes are paused, because otherwise the command that ends the pause early would wait as
-    well.
+    Only writes are paused, because otherwise the command that ends the pause early would wait too.
     """
 
     def __init__(self, url: str) -> None:
@@ -70,7 +69,7 @@ class _ClientPause:
 
 
 class _SentinelFailover:
-    """SENTINEL FAILOVER: the Sentinels choose another master although this one is healthy."""
+    """The command SENTINEL FAILOVER: the Sentinels replace a master although it is healthy."""
 
     def __init__(self, url: str) -> None:
         options = dict(parse_qsl(split(url).query))

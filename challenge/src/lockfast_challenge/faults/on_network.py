@@ -1,8 +1,7 @@
-"""Faults on the connections of one client, made by its proxies: held, lost, late, cut, reset.
+"""Faults that proxies make on one client's connections: held, lost, late, cut or reset messages.
 
-Held messages are delivered when the fault ends, and so arrive late. The store may carry out a
-request after its client gave up on it, or a reply may reach a caller that received an error long
-ago.
+Held messages are delivered when the fault ends, and so arrive late. The store may then carry out a
+request that its client has given up, or a reply may reach a caller that received an error long ago.
 """
 
 from __future__ import annotations
@@ -20,14 +19,17 @@ if TYPE_CHECKING:
 HELD_RANGE_TTLS = (1.05, 1.6)
 """Length of a fault, in ttls; longer than a lease lasts without renewal."""
 BRIEF_RANGE_TTLS = (0.06, 0.6)
-"""Length of a brief fault, in ttls; long enough for the reply, short enough to strike often."""
+"""Length of a brief fault, in ttls; long enough for a reply, short enough to strike often."""
 MESSAGE_WAIT_SECONDS = 1.0
-"""Longest time that a brief fault waits for a message, in seconds. Most requests are answered
-faster than the clients are polled, so an asker that was seen usually has its reply already."""
+"""Longest time that a brief fault waits for a message, in seconds.
+
+Most requests are answered faster than the clients are polled, so by the time a client is seen as an
+asker, it usually has its reply already.
+"""
 
 
 class NetworkFault:
-    """One kind of fault: a function that strikes each proxy of its victim, and one to undo it."""
+    """One kind of fault: a function that strikes a proxy of the victim, and one that undoes it."""
 
     is_destructive = False
 
@@ -77,10 +79,10 @@ def _is_any_met(events: Sequence[threading.Event | None]) -> bool:
 
 
 def network_faults(proxies_of: Callable[[int], Sequence[Proxy]]) -> list[NetworkFault]:
-    """Return the faults on the connections of clients; `proxies_of` gives a client's proxies."""
+    """Return the faults on the connections of clients; `proxies_of` returns a client's proxies."""
 
     def held(kind: str, role: Role, lengths: tuple[float, float]) -> list[NetworkFault]:
-        """Return faults that hold one direction, and finally deliver or lose the held messages."""
+        """Return faults that hold one direction, and later deliver or lose the held messages."""
         directions = (("requests", _hold_requests), ("replies", _hold_replies))
         ends = (("", _let_through), ("-then-cut", _lose_what_is_held))
         return [

@@ -30,7 +30,7 @@ def _nothing_to_end() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ServerFault:
-    """One kind of fault; ending it also repairs servers if the fault was only half begun."""
+    """One kind of fault; its end repairs all servers, even if the fault was only half begun."""
 
     kind: str
     lengths: tuple[float, float] = DOWN_RANGE_TTLS
@@ -54,7 +54,7 @@ def one_of(servers: Sequence[S], draw: Draw) -> S:
 
 
 def revive(servers: Sequence[Server]) -> None:
-    """Resume or restart all servers, on their old ports; return once they serve."""
+    """Resume or restart all servers, on their old ports; return once all of them serve."""
     for one in servers:
         if one.is_running:
             one.resume()

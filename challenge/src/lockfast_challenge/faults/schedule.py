@@ -1,4 +1,4 @@
-"""Which fault strikes when, and which client or server it strikes."""
+"""Decides which fault strikes when, and which client or server the fault strikes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lockfast_challenge.history import HistoryEvent
 
 
-# The faults of a run: the requested kinds, as far as this machine can make them.
+# The faults of a run: the kinds that were requested and that can be made on this machine.
 
 
 class NoSuchFault(ValueError):
@@ -54,7 +54,7 @@ def all_faults(fleet: Fleet, deployment: Deployment) -> dict[str, Fault]:
     return {fault.kind: fault for fault in found}
 
 
-# Which client holds, requests or waits, according to the diaries that the clients are writing.
+# Which client holds, requests or waits, as the clients' diaries show.
 
 
 @dataclass(slots=True)
@@ -81,10 +81,11 @@ class Roles:
                 self._holds[event.client] = False
 
     def client_with(self, role: Role, among: Iterable[str]) -> str | None:
-        """Return the client that has the role, if any.
+        """Return the client that has the role, or None if there is none.
 
-        Of several holders or waiters this is the one whose last event is oldest. Of several askers
-        it is the one that began last, because its request is most likely still under way.
+        Of several holders or waiters, the client whose last event is oldest is returned. Of several
+        askers, the client that began last is returned, because its request is most likely still
+        under way.
         """
         there = [client for client in among if client in self._last]
         asking = sorted(filter(self._is_asking, there), key=lambda one: self._last[one].at)
@@ -98,11 +99,11 @@ class Roles:
         return None
 
     def has_claim(self, client: str) -> bool:
-        """Whether the client holds or requests, so that its entry would block others if it died."""
+        """Return whether the client holds or requests; if so, its death would block others."""
         return self._is_holder(client) or (client in self._last and self._is_asking(client))
 
     def were_granted(self, clients: Iterable[str], *, since: float) -> bool:
-        """Whether each of these clients was granted the lock at that time or later."""
+        """Return whether each of these clients was granted the lock at `since` or later."""
         return all(self._granted_at.get(client, -inf) >= since for client in clients)
 
     def _is_holder(self, client: str) -> bool:
@@ -116,7 +117,9 @@ class Roles:
 STRIKES_PER_SLICE = 4
 """Number of strikes of one kind before a quiet stretch."""
 SHORTEST_GAP_TTLS, LONGEST_GAP_TTLS = 0.1, 0.6
-"""Shortest and longest gap between two strikes, in ttls; most clients recover in less, some do not.
+"""Shortest and longest gap between two strikes, in ttls.
+
+In most gaps all clients recover before the next strike, but not in all gaps.
 """
 
 
@@ -139,8 +142,8 @@ class Slice:
 def slices(seed: int, faults: Sequence[Fault], *, ttl: float, clients: int) -> Iterator[Slice]:
     """Yield slices for ever: each kind once in every round, each round in a new order.
 
-    Kinds that cannot be made are drawn like all others and then left out, and the order of `faults`
-    does not matter. So a seed that found something finds it on another machine too.
+    Kinds that cannot be made are drawn like all other kinds and then left out, and the order of
+    `faults` does not matter. So a seed that found something finds it on another machine too.
     """
     chance = random.Random(f"{seed} nemesis")  # noqa: S311 - a seed must repeat
     in_order = sorted(faults, key=lambda fault: fault.kind)

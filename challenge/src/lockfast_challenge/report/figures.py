@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 # certain up to its last proof, and unknown after that.
 
 Doing = Literal["waiting", "unanswered", "holding", "perhaps"]
-"""`unanswered`: no reply ever came; `perhaps`: the client held a moment ago, and nothing proves
-that it still does."""
+"""`unanswered`: the acquire never got a reply; `perhaps`: nothing proves the hold any more."""
 
 Saw = Literal["check", "refused", "stop"]
 """`refused`: the acquire failed; `stop`: the client learned that its hold has ended."""
@@ -44,7 +43,7 @@ class Stretch:
     name: str
     token: int | None = None
     is_inner: bool = False
-    """Whether the client re-entered a hold that it already had."""
+    """Whether the client re-entered a hold of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def rows(
 ) -> list[ClientRow]:
     """Return a row for each client, up to `end`.
 
-    If `ttl` is given, a hold without further proof is drawn for at most that long.
+    If `ttl` is given, a hold is drawn for at most one ttl after its last proof.
     """
     lives: defaultdict[str, list[HistoryOperation]] = defaultdict(list)
     for one in consistent_operations(events):
@@ -96,7 +95,7 @@ def seat(client: str) -> str:
 def consistent_operations(events: Iterable[HistoryEvent]) -> list[HistoryOperation]:
     """Return the operations of all clients whose own events are consistent.
 
-    Inconsistent events are a finding of their own, and the other clients are still shown.
+    Inconsistent events of one client are a separate finding, and all other clients are still shown.
     """
     by_client: defaultdict[str, list[HistoryEvent]] = defaultdict(list)
     for event in events:
@@ -198,10 +197,9 @@ class Cost:
     grants: int
     """Number of grants while the strike lasted."""
     unavailable: float
-    """The longest time, at least partly in the strike, that a client waited with nobody inside."""
+    """Longest wait of a client while nobody was inside, among waits that overlap the strike."""
     recovered: float | None
-    """Seconds from the end of the strike to the next grant; None if nothing was granted after it.
-    """
+    """Seconds from the end of the strike to the next grant; None if there was no next grant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +215,7 @@ class CostOfKind:
     recovered: float | None
     """The median `recovered` of the strikes that were followed by a grant."""
     recovered_last: float | None
-    """The largest `recovered`; None if one of the strikes was not followed by a grant."""
+    """The largest `recovered`; None if nothing was granted after one of the strikes."""
 
 
 @dataclass(frozen=True, slots=True)

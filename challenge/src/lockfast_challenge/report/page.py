@@ -78,7 +78,7 @@ summary{cursor:pointer;color:var(--faint)}
 """
 
 
-# Which parts of a run are drawn: all of a short run, and the important parts of a long one.
+# The parts of a run that are drawn: all of a short run, and the important parts of a long run.
 
 WINDOWS_MAX = 12
 WINDOW_TTLS, WINDOW_MIN_SECONDS = 8.0, 4.0
@@ -86,7 +86,7 @@ WINDOW_TTLS, WINDOW_MIN_SECONDS = 8.0, 4.0
 BEFORE_TTLS = 4.0
 """How many ttls are shown before a finding without events, such as a stall."""
 WINDOW_MARGIN_FRACTION = 0.15
-"""Margin before and after the events of a finding, as a fraction of the time that they take."""
+"""Margin before and after the events of a finding, as a fraction of the events' time span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class DrawnWindow:
 def windows(outcome: Outcome) -> list[DrawnWindow]:
     """Return the windows to draw, in order of time; never more than WINDOWS_MAX.
 
-    In a long run, windows in which something is wrong are chosen first, then those with the first
+    In a long run, windows in which something is wrong are chosen first, then windows with the first
     finding or the first strike of a kind.
     """
     whole = outcome.ended - outcome.began
@@ -121,7 +121,7 @@ def windows(outcome: Outcome) -> list[DrawnWindow]:
 
 
 def _moments(outcome: Outcome) -> Iterator[float]:
-    """Yield the times worth showing, the most important first."""
+    """Yield the times that are worth showing, the most important times first."""
     yield from (one.at for one in outcome.findings if not one.is_documented)
     yield from _firsts((one.kind, one.at) for one in outcome.findings)
     yield from _firsts((one.kind, one.began) for one in outcome.strikes)
@@ -139,7 +139,7 @@ def _firsts(moments: Iterable[tuple[str, float]]) -> Iterator[float]:
 
 
 def around(finding: RunFinding, *, ttl: float) -> DrawnWindow:
-    """Return the window of a finding: its events, and a little before and after.
+    """Return the window of a finding: its events, and some time before and after them.
 
     The time that its clients had waited is left out, because it may be most of the run.
     """
@@ -170,7 +170,8 @@ LEGEND = (
 def page(outcome: Outcome, *, where: str = "", command: str = "") -> str:
     """Return the report as an HTML page.
 
-    `where` is the URL of the deployment, without secrets, if it has one; `command` repeats the run.
+    `where` is the URL of the deployment, without secrets, if the deployment has a URL; `command`
+    repeats the run.
     """
     return _Page(outcome, where, command or again(outcome.setting, where=where)).whole()
 
@@ -245,7 +246,7 @@ class _Page:
             yield from self._events(one, window)
 
     def _events(self, one: RunFinding, window: DrawnWindow) -> Iterator[str]:
-        """Yield the events that show the finding, then a folded table with nearby events too."""
+        """Yield the events that show the finding, then a folded table with nearby events, too."""
         yield f"<p>{many(len(one.example), 'event')} that show it:</p>"
         yield self._event_table(one, one.example)
         shows = set(one.example)
@@ -277,7 +278,7 @@ class _Page:
         yield "<h2>Who held when</h2>"
         span = sum(one.end - one.start for one in chosen)
         whole = self._outcome.ended - self._outcome.began
-        if whole - span > 1e-3:  # noqa: PLR2004 - less cannot be seen
+        if whole - span > 1e-3:  # noqa: PLR2004 - smaller is not visible
             yield (
                 f'<p class="faint">{seconds(span)} of {seconds(whole)}: where something was found, '
                 "and where each kind of fault struck first.</p>"
@@ -366,7 +367,7 @@ def _some(found: Sequence[tuple[int, RunFinding]]) -> list[tuple[int, RunFinding
 
 
 def _touches(one: RunFinding, window: DrawnWindow) -> bool:
-    """Whether any part of the finding is in the window; its holds may have begun long before."""
+    """Return whether any part of the finding is in the window; its holds may be much older."""
     times = [one.at, *(event.at for event in one.example)]
     return min(times) <= window.end and max(times) >= window.start
 

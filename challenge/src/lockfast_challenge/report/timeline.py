@@ -25,7 +25,7 @@ PICTURE_WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 960, 76, 14
 AXIS, LANE, ROW, FOOT = 20, 18, 28, 8
 """Heights of the time axis, the lane of faults, each client's row, and the foot."""
 CELL = 3.0
-"""Width below which a bar or mark is drawn together with its neighbours."""
+"""Minimum width of a bar or mark; below it, neighbours are drawn together."""
 LETTER = 6.3
 """Approximate width of a letter; the real one depends on the viewer's font."""
 
@@ -57,7 +57,7 @@ TIMELINE_STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The span of time that is drawn, and the time that is called 0."""
+    """The span of time that is drawn, and the time at which the axis says 0."""
 
     start: float
     end: float
@@ -69,7 +69,7 @@ class Frame:
         return MARGIN_LEFT + min(max(part, 0.0), 1.0) * (PICTURE_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
 
     def shows(self, begin: float, end: float) -> bool:
-        """Whether any part of the span is in the frame."""
+        """Return whether any part of the span is in the frame."""
         return end >= self.start and begin <= self.end
 
     def said(self, at: float) -> str:
@@ -77,7 +77,7 @@ class Frame:
         return f"{at - self.zero:.3f} s"
 
     def between(self, begin: float, end: float, *, least: float = 0.8) -> tuple[float, float]:
-        """Return the x coordinate and the width of a span, never too narrow to be seen."""
+        """Return the x coordinate and the width of a span, which is wide enough to be seen."""
         x = self.x(begin)
         return x, max(self.x(end) - x, least)
 
@@ -115,7 +115,7 @@ BARS: dict[Doing, tuple[float, float]] = {
     "waiting": (11.5, 3),
     "unanswered": (13, 0),
 }
-"""Top edge of a bar within its row, and its height."""
+"""Top edge of a bar within its row, and the height of the bar."""
 
 
 LONGEST_LABEL = 10
@@ -131,7 +131,7 @@ ACTIVITY_TEXT: dict[Doing, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Where one client is drawn, and which holds have a special colour."""
+    """The position of one client's row, and the holds that have a special colour."""
 
     y: int
     frame: Frame
@@ -141,7 +141,7 @@ class Strip:
 def clients(
     shown: Sequence[ClientRow], findings: Sequence[RunFinding], frame: Frame, top: dict[str, int]
 ) -> Iterator[str]:
-    """Yield the rows of clients; the holds that show a finding have its colour."""
+    """Yield the rows of clients; holds that show a finding have the colour of the finding."""
     colours: dict[tuple[str, int], str] = {}
     for one in sorted(findings, key=lambda one: not one.is_documented):
         for event in one.example:
@@ -193,7 +193,7 @@ def _bar(together: Sequence[Stretch], strip: Strip, colour: str) -> str:
 def _token(one: Stretch, strip: Strip) -> Iterator[str]:
     """Write the token on its bar if there is room.
 
-    A long token is shortened to its last digits, by which tokens are distinguished.
+    A long token is shortened to its last digits, in which tokens differ.
     """
     x, wide = strip.frame.between(one.begin, one.end)
     text = str(one.token)
@@ -241,9 +241,9 @@ def _marks(marks: Sequence[Mark], strip: Strip) -> Iterator[str]:
 def written(
     writes: Sequence[Write], frame: Frame, top: dict[str, int], *, is_wrong: bool
 ) -> Iterator[str]:
-    """Yield dots for the writes; writes that coincide share a dot.
+    """Yield dots for the writes; writes at the same place share a dot.
 
-    `is_wrong` is whether a lost update counts as a fault of the lock.
+    `is_wrong` says whether a lost update counts as a fault of the lock.
     """
     seen: set[tuple[str, int, str]] = set()
     for one in writes:
@@ -270,7 +270,7 @@ TICKS = 8
 TICK_MIN_SECONDS = 1e-3
 ROUND_STEPS = (1, 2, 5, 10)
 STRUCK = re.compile(r"\bclient (\w+)")
-"""Finds the client that a fault struck in the description of its target."""
+"""Finds the client that a fault struck in the fault's description of its target."""
 
 
 def timeline(
@@ -285,10 +285,10 @@ def timeline(
     ttl: float | None = None,
     title: str = "Who held, who waited and what struck",
 ) -> str:
-    """Return the picture of a history, or of the part of it from `start` to `end`.
+    """Return the picture of a history, or of its part from `start` to `end`.
 
-    `zero` is the time that the axis calls 0, by default `start`. If `ttl` is given, a hold without
-    further proof is drawn for at most that long.
+    `zero` is the time at which the axis says 0, by default `start`. If `ttl` is given, a hold is
+    drawn for at most one ttl after its last proof.
     """
     times = [event.at for event in events]
     start = min(times, default=0.0) if start is None else start
@@ -313,7 +313,7 @@ def drawn(
     frame: Frame,
     title: str,
 ) -> str:
-    """Return the picture of rows that are already computed; each finding comes with its number."""
+    """Return the picture of rows that are already computed, and of numbered findings."""
     found = [one for _, one in findings]
     shown = _chosen(of_all, found)
     top = {row.client: AXIS + LANE + 4 + ROW * number for number, row in enumerate(shown)}
@@ -342,7 +342,7 @@ def drawn(
 
 
 def _chosen(of_all: Sequence[ClientRow], findings: Sequence[RunFinding]) -> list[ClientRow]:
-    """Return the rows to draw; clients in a finding are chosen before the others."""
+    """Return the rows to draw; clients with a finding are chosen before all others."""
     involved = {seat(client) for one in findings for client in one.clients}
     by_rank = sorted(of_all, key=lambda row: row.client not in involved)
     return sorted(by_rank[:MOST_ROWS], key=lambda row: natural(row.client))
@@ -420,7 +420,7 @@ def _is_lost_wrong(findings: Iterable[RunFinding]) -> bool:
 
 
 def _flags(findings: Iterable[tuple[int, RunFinding]], frame: Frame, bottom: int) -> Iterator[str]:
-    """Draw a numbered line at each finding; of several in one place, only the first."""
+    """Draw a numbered line at each finding; findings in the same place share one line."""
     last = -CELL
     for number, one in sorted(findings, key=lambda pair: (pair[1].is_documented, pair[1].at)):
         x = frame.x(one.at)

@@ -98,7 +98,7 @@ def costs(one: CostOfKind) -> tuple[str, ...]:
 
 
 def told(event: HistoryEvent, *, zero: float) -> tuple[str, ...]:
-    """Return an event as a row: when, who, what."""
+    """Return an event as a table row: the time, the client and what happened."""
     what = "asks" if event.phase == "invoked" else event.phase
     more = [f"token {event.token}"] if event.token is not None else []
     more += [event.reason] if event.reason else []
@@ -107,7 +107,7 @@ def told(event: HistoryEvent, *, zero: float) -> tuple[str, ...]:
 
 
 def without_a_turn(outcome: Outcome) -> tuple[str, ...]:
-    """Return the scheduled kinds of fault for which the time was too short."""
+    """Return the scheduled kinds of fault that the run was too short for."""
     struck = {one.kind for one in outcome.strikes}
     return tuple(
         kind
@@ -138,9 +138,9 @@ def message(finding: RunFinding, outcome: Outcome) -> str:
 
 
 def too_short(outcome: Outcome) -> str:
-    """Return a sentence on the kinds of fault that had no turn; empty if every kind had one.
+    """Return a sentence on the kinds of fault that had no turn; empty if every kind had a turn.
 
-    The sentence also says how much time would give each kind a turn.
+    The sentence also says in how much time every kind would have a turn.
     """
     left = without_a_turn(outcome)
     if not left:
@@ -163,7 +163,7 @@ def some(kinds: Sequence[str]) -> str:
 def again(setting: Setting, *, where: str = "", all_faults: bool = False) -> str:
     """Return the command that runs the same seed again.
 
-    `where` is the URL, if the run had one; with `all_faults` the user named no faults.
+    `where` is the URL, if the run had one. With `all_faults`, the command names no faults.
     """
     words = ["lockfast", "challenge"]
     same = ["--seed", str(setting.seed), "--time", f"{setting.seconds:g}"]
@@ -178,7 +178,7 @@ def again(setting: Setting, *, where: str = "", all_faults: bool = False) -> str
 
 
 def seconds(span: float) -> str:
-    """Return a time span with as many digits as matter."""
+    """Return a time span as text, with only the digits that matter."""
     if span < 1:
         return f"{span * 1000:.0f} ms"
     return f"{span:.1f} s" if span < 10 else f"{span:,.0f} s"  # noqa: PLR2004 - two digits

@@ -1,6 +1,7 @@
-"""The record of a run, kept in a folder so that it can be judged again.
+"""The record of a run, kept in a folder so that the run can be judged again.
 
-The diaries of the clients are there already, as they were written; everything else is in one file.
+The diaries of the clients are in the folder already, as the clients wrote them; everything else is
+in one file.
 """
 
 from __future__ import annotations

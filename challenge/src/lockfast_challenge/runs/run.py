@@ -38,15 +38,16 @@ TICK_SECONDS = 0.02
 """Interval at which the clients are polled, in seconds."""
 PROGRESS_INTERVAL_SECONDS = 0.2
 RECENT_SECONDS = 20.0
-"""How far back events are judged during the run, in seconds; older events have been judged before.
-"""
+"""Length of the latest part of the run that is judged while the run continues, in seconds."""
 GRANT_BOUND_SECONDS = 2.5
-"""Time after a ttl within which some client must be granted the lock, in seconds, on a machine that
-does little else."""
+"""Maximum time from the end of a ttl to the next grant, in seconds.
+
+This is the time on a machine that does little else.
+"""
 START_TIMEOUT_SECONDS = 120.0
 """Timeout for the clients to begin, in seconds."""
 AIM_TIMEOUT_TTLS = 0.5
-"""How long to wait for a client with the role before a random client is struck, in ttls."""
+"""How long to wait for a client with the role before striking a random client, in ttls."""
 
 
 class NothingStarted(RuntimeError):
@@ -87,8 +88,8 @@ def run(
 
     `make` is the class of contenders, as "module:name". `clocks_ahead` is the error of each
     client's wall clock, in seconds. With `stops_at_first` the run ends at the first finding that is
-    not documented, with `stops_at` at the first such finding of that kind. If `progress` raises
-    Enough, the run ends with its findings so far.
+    not documented; with `stops_at` it ends at the first such finding of that kind. If `progress`
+    raises Enough, the run ends with its findings so far.
     """
     one = _Run(
         setting,
@@ -165,7 +166,7 @@ class _Run:
             pass
         except Exception as error:  # noqa: BLE001 - reported below, unless something worse follows
             failed = error
-        finally:  # keep the findings, whatever ended the run
+        finally:  # whatever ended the run, keep the findings
             outcome.ended = Clock.now()
             self._judge()
             keep(self._recorded(), setting=self._setting, folder=self._folder)
@@ -217,9 +218,8 @@ class _Run:
 
     def _strike(self, fault: Fault, planned: Planned) -> None:
         victim, is_aimed = self._victim(fault, planned)
-        # The strike counts as under way from before it begins until it has ended, so that
-        # everything that the store's documentation allows under this fault is allowed from the
-        # first moment.
+        # Report the strike as under way before it begins and until it has ended, so that whatever
+        # the store documents for this fault is excused from the first moment.
         begun = Strike(fault.kind, "", Clock.now(), inf, is_aimed=is_aimed)
         self._under_way, did_strike = begun, True
         self._fleet.was_struck = True
@@ -241,7 +241,7 @@ class _Run:
                     self._outcome.strikes.append(replace(begun, ended=Clock.now()))
 
     def _victim(self, fault: Fault, planned: Planned) -> tuple[int | None, bool]:
-        """Return the client to strike, and whether it has the role.
+        """Return the client to strike, and whether this client has the role.
 
         If no client has the role for a while, a random client is struck. For a fault that strikes
         no client, the first result is None.
@@ -258,10 +258,10 @@ class _Run:
         return planned.draw.anybody, fault.role == "anybody"
 
     def _settle(self, losses: int) -> None:
-        """Wait until every client was granted the lock since the last strike, up to a deadline.
+        """Wait until every client was granted the lock after the last strike, up to a deadline.
 
-        Entries of dead clients may still be in line, one behind the other, and clients have to
-        reconnect to servers that were down. This takes time for each loss, and is not a stall.
+        The entries of several dead clients may still be in line, and clients have to reconnect to
+        servers that were down. The wait takes time for each loss, and is not a stall.
         """
         since = Clock.now()
         deadline = since + losses * (self._setting.ttl + self._patience())
@@ -271,7 +271,7 @@ class _Run:
             self._wait(TICK_SECONDS, "quiet")
 
     def _quiet(self, lasts: float = 0.0) -> None:
-        """Make no fault for long enough that a stall is noticed."""
+        """Make no fault for so long that a stall would be noticed."""
         began = Clock.now()
         self._quiets.append((began, began))
         while Clock.now() < began + max(lasts, 1.1 * (self._setting.ttl + self._patience(began))):
@@ -299,7 +299,7 @@ class _Run:
         """End all clients cleanly, and check what they left in the store."""
         self._progress("ending")
         self._fleet.end()
-        # Everything that expires has expired by this deadline, even on a machine that was slow
+        # By this deadline everything that can expire has expired, even on a machine that was slow
         # throughout.
         deadline = Clock.now() + 2.0 * (self._setting.ttl + self._patience())
         while self._surveyor is not None:
@@ -330,7 +330,7 @@ class _Run:
         now = Clock.now()
         if now >= self._next_judgement:
             self._judge_recent(now)
-            # Judging may take a tenth of the time, and no more.
+            # Spend at most a tenth of the time on judging.
             self._next_judgement = Clock.now() + max(
                 PROGRESS_INTERVAL_SECONDS, 9.0 * (Clock.now() - now)
             )
@@ -366,11 +366,11 @@ class _Run:
 
     @property
     def _longest_turn(self) -> float:
-        """The longest that a client may wait and then work, in seconds."""
+        """The longest time for which a client may wait and then work, in seconds."""
         return 1.0 + (3.0 + self._workload.longest) * self._setting.ttl
 
     def _patience(self, since: float = 0.0) -> float:
-        """Return how soon after a ttl the lock must be granted, on this machine at its slowest."""
+        """Return how long after a ttl a grant may take, in seconds, on a machine this slow."""
         return self._bound + LATENESS_FACTOR * max(
             (late for at, late in self._hiccups if at >= since), default=0.0
         )

@@ -1,5 +1,5 @@
-"""Real servers of each store: started here, killed, frozen, cut off, and removed with the run.
+"""Real servers of each store, which tests and challenges start, kill, freeze and cut off.
 
-They run on free ports of this machine, in directories of their own. Only Linux guarantees that they
-die with the process that started them.
+The servers run on free ports of this machine, in their own directories, and are removed with the
+run. Only Linux guarantees that they die with the process that started them.
 """

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of our own, and a certificate that it signed."""
+"""Certificates for tests: our own authority, and a certificate that this authority signed."""
 
 from __future__ import annotations
 

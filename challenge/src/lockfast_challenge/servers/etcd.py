@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 
 ELECTION_SECONDS = 0.5
 """How long the members of a cluster wait for their leader before they elect another, in seconds.
-With the default, which is twice as long, no lease is shorter than two seconds."""
+
+etcd's default is twice as long, and with it no lease could be shorter than two seconds.
+"""
 
 until: partial[None] = partial(eventually, despite=(OSError,))
 """Wait until the condition is true; a request that fails counts as not yet true."""
 
 QUICK_ELECTIONS = ("--heartbeat-interval", "20", "--election-timeout", "200")
-"""Options for a single server, which has no election to win; with them it serves sooner, and grants
-leases of one second."""
+"""Options for a single server, which wins every election.
+
+With these options the server serves sooner, and grants leases of one second.
+"""
 
 
 CLUSTER_ELECTIONS = (
@@ -41,9 +45,10 @@ CLUSTER_ELECTIONS = (
 
 
 class EtcdServer(Server):
-    """One `etcd`; its data outlive the process.
+    """One `etcd` server; its data outlive the process.
 
-    With certificates it accepts only TLS, and requires a client certificate if `asks` is true.
+    With certificates the server accepts only TLS, and requires a client certificate if `asks` is
+    true.
     """
 
     kind = "etcd"
@@ -62,8 +67,10 @@ class EtcdServer(Server):
         self.name = name
         self.login: dict[str, str] = {}
         self.cluster = ""
-        """All members with their peer URLs, as `--initial-cluster` takes them; empty for a single
-        server."""
+        """All members with their peer URLs, as `--initial-cluster` takes them.
+
+        Empty for a single server.
+        """
 
     def choose_ports(self) -> None:
         """Choose the ports for clients, for other members and for health checks."""
@@ -71,12 +78,12 @@ class EtcdServer(Server):
 
     @property
     def scheme(self) -> str:
-        """The scheme of its URLs for etcd's own clients."""
+        """The scheme of the server's URLs for etcd's own clients."""
         return "http" if self.tls is None else "https"
 
     @property
     def url(self) -> str:
-        """Its URL, without a password."""
+        """The server's URL, without a password."""
         return f"{'etcd' if self.tls is None else 'etcds'}://{self.address}"
 
     @property
@@ -116,14 +123,14 @@ class EtcdServer(Server):
         ]
 
     def serves(self) -> bool:
-        """Whether it reports that it is healthy, which it is not without a leader."""
+        """Whether the server reports that it is healthy; a server without a leader is not."""
         try:
             return bool(json.loads(self._fetch_page("health"))["health"] == "true")
         except (OSError, ValueError):
             return False
 
     def figure(self, name: str) -> int:
-        """Return one of its counters, such as etcd_server_slow_apply_total."""
+        """Return one of the server's counters, such as etcd_server_slow_apply_total."""
         for line in self._fetch_page("metrics").splitlines():
             key, _, value = line.partition(" ")
             if key == name:
@@ -136,7 +143,7 @@ class EtcdServer(Server):
             return bytes(answer.read()).decode()
 
     def ask(self, path: str, within: float = 10.0, **body: Any) -> dict[str, Any]:
-        """Return the reply of its JSON gateway, such as to `kv/range`; errors are raised."""
+        """Return the reply of the server's JSON gateway to a path such as `kv/range`, or raise."""
         request = urllib.request.Request(  # noqa: S310 - the scheme is our own
             f"{self.scheme}://{self.address}/v3/{path}", json.dumps(body).encode()
         )
@@ -172,18 +179,18 @@ class EtcdServer(Server):
         self.ask("kv/deleterange", key=_coded(key))
 
     def fill(self) -> None:
-        """Put keys until the server accepts no more, which needs a server with a small quota."""
+        """Put keys until the server accepts no more; the server must have a small quota."""
         with suppress(urllib.error.HTTPError):
             while True:
                 self.put(f"fill/{os.urandom(8).hex()}", "x" * 50_000)
 
     def state(self) -> dict[str, Any]:
-        """Return its status."""
+        """Return the server's status."""
         return self.ask("maintenance/status", within=2.0)
 
     @cached_property
     def id(self) -> int:
-        """Its member id, which never changes."""
+        """The server's member id, which never changes."""
         return int(self.state()["header"]["member_id"])
 
     def let_in(
@@ -191,7 +198,7 @@ class EtcdServer(Server):
     ) -> Self:
         """Enable authentication: only root, and this user on keys with this prefix, have access.
 
-        `readers` may read these keys and not write them. All passwords are the same.
+        Users in `readers` may read these keys but not write them. All users have the same password.
         """
         rights = {user: "READWRITE", **dict.fromkeys(readers, "READ")}
         for name in ("root", *rights):
@@ -213,7 +220,7 @@ class EtcdServer(Server):
         self.ask("auth/role/revoke", role=user, **_range(prefix))
 
     def url_of(self, user: str) -> str:
-        """Return its URL for one of its users."""
+        """Return the server's URL for one of its users."""
         return self.url.replace("://", f"://{user}:{self.login['password']}@")
 
 
@@ -251,7 +258,7 @@ class EtcdCluster(Three[EtcdServer]):
         return members
 
     def way(self, member: EtcdServer) -> int:
-        """Return the port at which the other members reach this one."""
+        """Return the port at which the other members reach this member."""
         return member.peer_port
 
     def leader(self) -> EtcdServer:
@@ -260,7 +267,7 @@ class EtcdCluster(Three[EtcdServer]):
 
         def is_found() -> bool:
             for one in self.members:
-                # A member that does not reply does not lead; another may.
+                # A member that does not reply is not the leader, but another member may be.
                 with suppress(OSError):
                     if one.is_running and int(one.state().get("leader", 0)) == one.id:
                         found[:] = [one]
@@ -290,11 +297,11 @@ class EtcdCluster(Three[EtcdServer]):
 # Partitions between the members of a cluster.
 
 FROM = re.compile(rb"X-Server-From: ([0-9a-f]+)\r\n")
-"""The id that each member sends in its first request to another."""
+"""Matches the id that each member sends in its first request to another member."""
 
 
 class PeerProxy(Proxy):
-    """The proxy in front of one member; each of the other members can be cut off separately.
+    """The proxy in front of one member, which can cut off each of the other members separately.
 
     All members use the same addresses, so a connection is identified by the id in its first
     request.
@@ -347,7 +354,7 @@ class PeerProxy(Proxy):
 
 
 class PartitionableCluster(EtcdCluster):
-    """A cluster whose members can be cut off from each other while clients still reach them."""
+    """A cluster whose members can be cut off from each other, but not from their clients."""
 
     def __init__(self, *options: str) -> None:
         super().__init__(*options)
@@ -359,7 +366,7 @@ class PartitionableCluster(EtcdCluster):
         return found.__enter__().port
 
     def cut_off(self, member: EtcdServer, *, silently: bool) -> None:
-        """Cut a member off from all others.
+        """Cut a member off from all other members.
 
         If `silently`, no member is notified. Otherwise existing and new connections are reset.
         """
@@ -373,7 +380,7 @@ class PartitionableCluster(EtcdCluster):
                 way.refuse()
 
     def until_whole(self) -> None:
-        """Return once all members serve; cache their ids, which a frozen member cannot report."""
+        """Return once all members serve; cache their ids, in case a member is frozen later."""
         super().until_whole()
         for one in self.members:
             _ = one.id

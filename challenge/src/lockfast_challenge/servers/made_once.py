@@ -1,7 +1,7 @@
-"""Makes expensive things, such as a server's initial data, once; users copy them.
+"""Makes expensive things, such as a server's initial data, only once; users copy them.
 
 A run may consist of many processes, such as a test run with several workers. `MADE_IN` then names a
-directory for all of them; without it, each process makes its own things.
+directory that they share; if it is not set, each process makes these things for itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def share_what_is_made() -> None:
 
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
-    """Return a directory that `make` has filled, here or in another process."""
+    """Return a directory that `make` has filled, in this process or in another one."""
     shared = os.environ.get(MADE_IN)
     if shared is None:
         directory = run_directory(f"lockfast-{name}-")
@@ -42,7 +42,7 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
     made = Path(shared) / name
     with _one_at_a_time(made.with_suffix(".lock")):
         if not made.exists():
-            # If a process was killed or failed here, it has left an unusable directory.
+            # A process that was killed or failed in this place has left an unusable directory.
             begun = made.with_suffix(".begun")
             shutil.rmtree(begun, ignore_errors=True)
             begun.mkdir()

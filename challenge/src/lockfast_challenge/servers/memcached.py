@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from lockfast_challenge.servers.certificates import Certificates
 
 REPLY_TIMEOUT_SECONDS = 20.0
-"""Timeout for a reply, in seconds; only a hang takes longer."""
+"""Timeout for a reply, in seconds; only a reply that never comes takes longer."""
 
 
 class MemcachedServer(Server):
-    """One `memcached`, which forgets everything when it ends.
+    """One `memcached` server, which forgets everything when it ends.
 
-    With a `login`, it requires clients to log in.
+    With a `login`, the server requires clients to log in.
     """
 
     kind = "memcached"
@@ -34,12 +34,12 @@ class MemcachedServer(Server):
 
     @property
     def url(self) -> str:
-        """Its URL, with the login if there is one."""
+        """The server's URL, with the login if there is one."""
         return f"memcached://{self.login}@{self.address}" if self.login else self.bare_url
 
     @property
     def bare_url(self) -> str:
-        """Its URL, without the login."""
+        """The server's URL, without the login."""
         return f"memcached://{self.address}"
 
     def command(self) -> list[str]:
@@ -62,7 +62,7 @@ class MemcachedServer(Server):
         return copy
 
     def serves(self) -> bool:
-        """Whether it accepts connections and, without TLS, also replies."""
+        """Whether the server accepts connections and, without TLS, also replies."""
         try:
             with socket.create_connection(
                 ("127.0.0.1", self.port), timeout=REPLY_TIMEOUT_SECONDS
@@ -75,16 +75,16 @@ class MemcachedServer(Server):
             return False
 
     def say(self, *requests: bytes, ends: bytes = b"\r\n") -> list[bytes]:
-        """Return the reply to each request, read until it ends with `ends`."""
+        """Return the reply to each request; a reply is read until it ends with `ends`."""
         with self.talk() as talk:
             return [talk(one, ends=ends) for one in requests]
 
     def talk(self) -> RawConnection:
-        """Return a raw connection that stays open."""
+        """Return a raw connection, which stays open."""
         return RawConnection(self.port)
 
     def stat(self, name: str, kind: str = "") -> str:
-        """Return one of its statistics."""
+        """Return one of the server's statistics."""
         [answer] = self.say(f"stats {kind}".strip().encode() + b"\r\n", ends=b"END\r\n")
         lines = dict(
             line.decode().split(" ", 2)[1:] for line in answer.splitlines() if b"STAT" in line

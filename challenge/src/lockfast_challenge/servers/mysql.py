@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class MysqlCompatibleServer(Server):
-    """One server whose root user has no password; committed data outlive the process."""
+    """One server, whose root user has no password; committed data outlive the process."""
 
     scheme = "mysql"
-    """The scheme of its URLs."""
+    """The scheme of the server's URLs."""
 
     small: ClassVar[Sequence[str]] = ()
     """Options that save memory and disk, both for building the initial data and for a server."""
@@ -35,15 +35,15 @@ class MysqlCompatibleServer(Server):
 
     @classmethod
     def program(cls) -> Sequence[str]:
-        """Return the program, with the options that it needs to run at all."""
+        """Return the program, with the options without which it does not run at all."""
         raise NotImplementedError
 
     @staticmethod
     def in_folder(program: Path) -> Sequence[str]:
         """Return the command of a downloaded server, with the location of its files.
 
-        The server runs as root where we are root, because another account may not be able to enter
-        the checkout.
+        If we are root, the server runs as root too, because another account may not be able to
+        enter the checkout.
         """
         is_root = ["--user=root"] if os.geteuid() == 0 else []
         return [str(program), "--no-defaults", f"--basedir={program.parents[1]}/root/usr", *is_root]
@@ -54,10 +54,10 @@ class MysqlCompatibleServer(Server):
             *(*self.program(), f"--datadir={self.data}", f"--port={self.port}"),
             *("--bind-address=127.0.0.1", f"--socket={self.directory / 'socket'}"),
             *(f"--pid-file={self.directory / 'pid'}", "--skip-log-bin", *self.small),
-            # Each server has its own directory, because in a shared one a starting server deletes
-            # the temporary files of others.
+            # Each server has its own directory, because a starting server deletes the temporary
+            # files of other servers in the same directory.
             f"--tmpdir={self.directory}",
-            # The cost of a commit and what survives a crash are under test.
+            # The cost of a commit and the data that survive a crash are under test.
             "--innodb-flush-log-at-trx-commit=1",
             *self.options,
         ]
@@ -78,8 +78,8 @@ class MysqlCompatibleServer(Server):
     def connect(self, database: str = "", **options: Any) -> pymysql.Connection[Any]:
         """Return a plain connection in autocommit mode."""
         where = {"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True}
-        # Without `ssl_disabled` each connection loads all CA certificates of the system, which
-        # takes 27 ms of CPU time, and uses none of them.
+        # Without `ssl_disabled` each connection would load all CA certificates of the system, which
+        # takes 27 ms of CPU time, and use none of them.
         plain = {"database": database or None, "ssl_disabled": True}
         return pymysql.connect(**{**where, **plain, **options})
 
@@ -90,20 +90,23 @@ class MysqlCompatibleServer(Server):
             return tuple(cursor.fetchall())
 
 
-# MariaDB. It refuses to run as root; where we are root, it runs as the account `daemon`.
+# MariaDB refuses to run as root; if we are root, the server runs as the account `daemon`.
 
 SYSTEM_TABLES = ("system_tables", "performance_tables", "system_tables_data")
-"""The files that `mariadb-install-db` feeds to the server, without the help texts. The script
-itself needs a program from the full package, which would also install a daemon."""
+"""The files that `mariadb-install-db` feeds to the server, without the help texts.
+
+We do not use the script itself, because it needs a program from the full package, which would also
+install a daemon.
+"""
 
 SYSTEM_TABLES_AT = ("share/mariadb/mariadb_{}.sql", "share/mysql/mysql_{}.sql")
-"""Paths of these files: the first from version 11 on, the second before it."""
+"""Paths of these files: the first from MariaDB 11 on, the second before it."""
 
 BOOTSTRAP_PROLOGUE = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
 
 
 class MariadbServer(MysqlCompatibleServer):
-    """One server; committed data outlive the process."""
+    """One MariaDB server; committed data outlive the process."""
 
     kind = scheme = "mariadb"
     packages: ClassVar[dict[str, str]] = {"mariadbd": "mariadb-server-core"}
@@ -116,12 +119,12 @@ class MariadbServer(MysqlCompatibleServer):
 
     @classmethod
     def program(cls) -> Sequence[str]:
-        """Return the server on the PATH."""
+        """Return the MariaDB server on the PATH."""
         return ["mariadbd", "--no-defaults"]
 
     @classmethod
     def installed_in(cls) -> Path:
-        """Return the prefix under which its files are installed."""
+        """Return the prefix under which the server's files are installed."""
         return Path("/usr")
 
     @classmethod
@@ -155,7 +158,7 @@ class NewerMariadbServer(MariadbServer):
 
     @classmethod
     def installed_in(cls) -> Path:
-        """Return the prefix under which its files are installed."""
+        """Return the prefix under which the server's files are installed."""
         return Path(cls.program()[0]).parents[1] / "root/usr"
 
 
@@ -174,14 +177,14 @@ class ShiftedMariadb(ShiftedClock, MariadbServer):
 
 
 UNSAFE_BUT_QUICK_OPTIONS = (
-    # If the build of the initial data crashes, the files that it left are never used.
+    # If the build of the initial data crashes, the files that it left behind are never used.
     *("--innodb-flush-method=nosync", "--innodb-flush-log-at-trx-commit=0"),
     "--innodb-doublewrite=OFF",
 )
 
 
 class MysqlServer(MysqlCompatibleServer):
-    """One server; committed data outlive the process."""
+    """One MySQL server; committed data outlive the process."""
 
     kind = "mysql"
     small: ClassVar[Sequence[str]] = (
@@ -192,9 +195,9 @@ class MysqlServer(MysqlCompatibleServer):
 
     @classmethod
     def program(cls) -> Sequence[str]:
-        """Return the downloaded server, otherwise the one on the PATH.
+        """Return the downloaded server, or else the server on the PATH.
 
-        MariaDB installs itself under this name too, and is not accepted.
+        MariaDB installs its own server under this name too, and this server is not accepted.
         """
         no_files = "--secure-file-priv=NULL"  # the default directory may not exist
         if here := downloaded("mysqld"):

@@ -1,6 +1,6 @@
-"""Real PostgreSQL servers: alone, or as a primary with standbys.
+"""Real PostgreSQL servers: single servers, or a primary with standbys.
 
-PostgreSQL refuses to run as root; where we are root, it runs as the account `postgres`.
+PostgreSQL refuses to run as root; if we are root, the server runs as the account `postgres`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ SERVER_SETTINGS = {
     "max_connections": "60",
     "shared_buffers": "16MB",
     "max_wal_senders": "4",
-    # The cost of a commit and what survives a crash are under test.
+    # The cost of a commit and the data that survive a crash are under test.
     "fsync": "on",
     "synchronous_commit": "on",
-    # Tests search the messages for English words.
+    # Tests search the server's messages for English words.
     "lc_messages": "C",
 }
 
@@ -41,7 +41,7 @@ def program(name: str) -> str:
 class PostgresqlServer(Server):
     """One server; committed data outlive the process.
 
-    `access` holds lines of pg_hba.conf; without them every user of this machine may connect.
+    `access` holds lines of pg_hba.conf; if it is empty, every user of this machine may connect.
     """
 
     kind = "postgresql"
@@ -56,7 +56,7 @@ class PostgresqlServer(Server):
 
     @classmethod
     def build(cls, data: Path) -> None:
-        """Create a data directory, which takes a second; copying one takes a tenth of that."""
+        """Create a data directory, which takes a second, ten times as long as copying one."""
         options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
         run_as(cls.account, program("initdb"), "-D", str(data), *options, "--no-instructions")
 
@@ -77,7 +77,7 @@ class PostgresqlServer(Server):
         return [program("postgres"), "-D", str(self.data), *options]
 
     def serves(self) -> bool:
-        """Whether its owner can log in, or is rejected by the access rules or for the password."""
+        """Whether the server's owner can log in, or is rejected by a rule or for the password."""
         try:
             self.connect(connect_timeout=5).close()
         except psycopg.OperationalError as error:
@@ -104,7 +104,7 @@ class PostgresqlServer(Server):
 
 
 class StandbyServer(PostgresqlServer):
-    """A standby of another server, which takes no writes until it is promoted."""
+    """A standby of another server, which accepts no writes until it is promoted."""
 
     def __init__(self, primary: PostgresqlServer, **options: Any) -> None:
         super().__init__(**options)
@@ -121,7 +121,7 @@ class StandbyServer(PostgresqlServer):
         super().spawn()
 
     def promote(self) -> None:
-        """Promote it to primary; return once it takes writes."""
+        """Promote the standby to primary; return once the server accepts writes."""
         self.run("SELECT pg_promote()")
 
 

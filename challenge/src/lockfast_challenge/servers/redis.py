@@ -21,10 +21,10 @@ until: partial[None] = partial(eventually, despite=(redis.RedisError,))
 
 
 class RedisServer(Server):
-    """One `redis-server`; it keeps no data on disk unless the options say so.
+    """One `redis-server`, which keeps no data on disk unless the options say so.
 
-    With certificates it accepts only TLS and requires a client certificate. With a password it
-    requires the password.
+    With certificates the server accepts only TLS and requires a client certificate. With a password
+    it requires the password.
     """
 
     kind = "redis"
@@ -45,7 +45,7 @@ class RedisServer(Server):
 
     @property
     def url(self) -> str:
-        """Its URL, without the password."""
+        """The server's URL, without the password."""
         return f"{'redis' if self.tls is None else 'rediss'}://{self.address}"
 
     @property
@@ -64,7 +64,7 @@ class RedisServer(Server):
         ]
 
     def listening(self) -> list[str]:
-        """Return the options for its address, password and TLS."""
+        """Return the options for the server's address, password and TLS."""
         options = ["--bind", "127.0.0.1"]
         if self.password:
             options += ["--requirepass", self.password, "--masterauth", self.password]
@@ -77,7 +77,7 @@ class RedisServer(Server):
         ]
 
     def serves(self) -> bool:
-        """Whether PING is answered, even with an error."""
+        """Whether the server answers PING, even with an error."""
         try:
             with self.client() as client:
                 client.ping()
@@ -100,10 +100,10 @@ class RedisServer(Server):
 
 
 class ClusterNode(RedisServer):
-    """A node of a cluster, alone until it meets others.
+    """A node of a cluster, which is alone until it meets other nodes.
 
-    Its bus uses a free port, because the default, 10,000 above the server's own port, may be too
-    large for a port, and then the server does not start.
+    The cluster bus uses a free port, because its default, 10,000 above the server's own port, may
+    be too large for a port, and then the server does not start.
     """
 
     bus: int

@@ -26,7 +26,7 @@ class ClusterServers(Started):
     size = 6
     options: tuple[str, str, str, str, str, str] = (
         *("--cluster-node-timeout", "500", "--repl-diskless-sync-delay", "0"),
-        # Otherwise all nodes refuse everything while one of them is missing.
+        # Without this option all nodes refuse everything while one node is missing.
         *("--cluster-require-full-coverage", "no"),
     )
 
@@ -58,7 +58,7 @@ class ClusterServers(Started):
 
     @property
     def url(self) -> str:
-        """The URL of the cluster; two of its nodes are enough to find the others."""
+        """The URL of the cluster; it names two nodes, which are enough to find all other nodes."""
         hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.servers[:2])
         return f"{'redis' if self._tls is None else 'rediss'}+cluster://{hosts}"
 
@@ -74,7 +74,7 @@ class ClusterServers(Started):
         return "--tls", "--cert", *files
 
     def until_whole(self) -> None:
-        """Return once all nodes agree that the cluster is whole and all replicas follow."""
+        """Return once all nodes agree that the cluster is whole and that all replicas follow."""
 
         def is_whole() -> bool:
             masters, roles = self.masters(), self._roles(self.servers[0])
@@ -93,11 +93,11 @@ class ClusterServers(Started):
 
     def _is_followed(self, master: RedisServer) -> bool:
         with master.client() as client:
-            client.execute_command("FUNCTION", "FLUSH")  # a write that belongs to no slot
+            client.execute_command("FUNCTION", "FLUSH")  # a write that needs no slot
             return int(client.wait(1, 100)) == 1
 
     def _roles(self, node: RedisServer) -> dict[int, str]:
-        """Return the role of each node by port, as this node sees it, without failing nodes."""
+        """Return the role of each node by port, as this node sees it; leave out failing nodes."""
         found = {}
         for line in self.ask(node, "CLUSTER", "NODES").splitlines():
             _, address, flags, _, _, _, _, link, *slots = line.split(" ")
@@ -131,7 +131,7 @@ class ClusterServers(Started):
     def moving(
         self, slot: int, source: RedisServer, target: RedisServer
     ) -> Iterator[Callable[[], None]]:
-        """Yield a function that moves the keys of a slot; the target owns the slot at the end."""
+        """Yield a function that moves the keys of a slot; at the end, the target owns the slot."""
         set_slot = "CLUSTER", "SETSLOT", slot
         self.ask(target, *set_slot, "IMPORTING", self.id_of(source))
         self.ask(source, *set_slot, "MIGRATING", self.id_of(target))
@@ -202,5 +202,5 @@ class ClusterServers(Started):
 
 
 def slot_of(name: str) -> int:
-    """Return the slot of a name's keys; the name, which has no braces, is their hash tag."""
+    """Return the slot of a name's keys, whose hash tag is the name; the name has no braces."""
     return crc_hqx(name.encode(), 0) % SLOTS

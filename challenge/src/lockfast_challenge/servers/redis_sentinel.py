@@ -42,7 +42,7 @@ class Sentinels(Started):
         self._sentinel_password = sentinel_password
 
     def start(self) -> Self:
-        """Return once every Sentinel knows all the others, and replication is live."""
+        """Return once every Sentinel knows all other Sentinels, and replication works."""
         security: dict[str, Any] = {"tls": self._tls, "password": self._password}
         quick = "--repl-diskless-sync-delay", "0"
         master = RedisServer(*quick, *self._first, **security).start()
@@ -55,9 +55,9 @@ class Sentinels(Started):
                 master, password=self._sentinel_password, down_after=self._down_after
             )
             self.sentinels.append(sentinel.start())
-        # The hello period of two seconds would be the longest part of the start, so it is
-        # shortened. It is restored afterwards, because such a short period made a failover take
-        # half a minute.
+        # The start would mostly consist of waiting for the hello period of two seconds, so the
+        # period is shortened. It is restored afterwards, because with such a short period a
+        # failover took half a minute.
         self.tell_sentinels("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100", "INFO-PERIOD", "100")
         until(self._is_whole, what="the Sentinels know each other")
         self.tell_sentinels("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "2000", "INFO-PERIOD", "10000")
@@ -86,7 +86,7 @@ class Sentinels(Started):
 
     @property
     def replicas(self) -> list[RedisServer]:
-        """All servers but the master."""
+        """All servers except the master."""
         master = self.master
         return [one for one in self.servers if one is not master]
 
@@ -101,7 +101,7 @@ class Sentinels(Started):
             return int(client.wait(count, 100)) >= count
 
     def until_failed_over(self, old: RedisServer) -> RedisServer:
-        """Return the new master, once the first Sentinel reports it and it takes writes."""
+        """Return the new master, once the first Sentinel reports it and it accepts writes."""
 
         def is_new() -> bool:
             if self.master is old:
@@ -132,8 +132,9 @@ class Sentinels(Started):
     def cut_off_replicas(self) -> list[RedisServer]:
         """Keep new writes of the master from reaching its replicas; return the frozen replicas.
 
-        Freezing the replicas is not enough, because the kernel would deliver the writes already
-        sent once they run again. So the master's connections to them are closed as well.
+        Freezing the replicas is not enough, because once they run again, the kernel would deliver
+        the writes that were already sent. So the master's connections to the replicas are closed as
+        well.
         """
         replicas = self.replicas
         for one in replicas:
@@ -143,12 +144,12 @@ class Sentinels(Started):
         return replicas
 
     def fail_over(self) -> None:
-        """Have the Sentinels choose another master although this one is healthy."""
+        """Have the Sentinels choose another master although the current master is healthy."""
         with self.sentinels[0].client() as client:
             client.execute_command("SENTINEL", "FAILOVER", SERVICE)
 
     def replace(self, dead: RedisServer) -> RedisServer:
-        """Make the Sentinels choose a new master at once, and return it."""
+        """Make the Sentinels choose a new master at once, and return this master."""
 
         def is_begun() -> bool:
             if self.master is dead:
@@ -159,10 +160,10 @@ class Sentinels(Started):
         return self.until_failed_over(dead)
 
     def settle(self) -> None:
-        """Return once all Sentinels report one master and the other servers follow it.
+        """Return once all Sentinels report one master and all other servers follow this master.
 
-        A server that does not follow it is made to do so once no failover is under way, because the
-        Sentinels would wait for ten seconds.
+        Once no failover is under way, a server that does not follow the master is made to do so,
+        because the Sentinels would wait for ten seconds.
         """
         until(self._is_settled, what="both replicas follow the master")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RedlockNodes(Started):
-    """Independent servers; `found` makes them count towards the majority without waiting."""
+    """Independent servers, which `found` makes count towards the majority without a wait."""
 
     def __init__(self, number: int = 5, *, kind: type[RedisServer] = ShiftedRedis) -> None:
         self.servers: list[Any] = [kind() for _ in range(number)]
@@ -44,7 +44,7 @@ class RedlockNodes(Started):
         return {}
 
     def found(self, namespaces: Sequence[str], *, max_ttl: float = 60.0) -> None:
-        """Make all nodes count in these namespaces, as the first client of each namespace does."""
+        """Make all nodes count in these namespaces, as the first client of each namespace would."""
         for number, one in enumerate(self.servers):
             with one.client() as client:
                 run_id = client.info("server")["run_id"]

@@ -2,8 +2,8 @@
 
 A run that is killed, or ended by a signal that it does not handle, stops none of its servers. The
 servers die with the run, but their children do not: a child that a fault has frozen would never
-notice, and stay for ever. Such processes are found by their working directory. The run starts this
-file as a program, which needs only the standard library.
+notice the end of the run, and would stay for ever. Such processes are found by their working
+directory. The run starts this file as a program, which needs only the standard library.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ KILL_SECONDS = 10.0
 def run_directory(prefix: str) -> Path:
     """Return a new directory, which is removed after the run at the latest.
 
-    Processes that still work in it are killed then.
+    Processes that still work in the directory are killed then.
     """
     directory = Path(tempfile.mkdtemp(prefix=prefix))
     directory_list = _watcher().stdin
     if directory_list is not None:
-        with suppress(BrokenPipeError):  # the watcher was killed, so do without it
+        with suppress(BrokenPipeError):  # the watcher was killed, so continue without it
             os.write(directory_list.fileno(), f"{directory}\n".encode())
     return directory
 
@@ -47,8 +47,8 @@ def _watcher() -> subprocess.Popen[bytes]:
         start_new_session=True,
         cwd="/",
     )
-    # This runs after the exit handlers of everything that uses a directory, because those register
-    # later.
+    # The watcher ends after the exit handlers of everything that uses a directory, because these
+    # handlers are registered later.
     atexit.register(watcher.communicate)
     return watcher
 
@@ -82,7 +82,7 @@ def clear(directories: set[Path]) -> None:
 
 
 def working_in(directories: set[Path]) -> list[int]:
-    """Return the processes whose working directory is one of these, or inside one of them."""
+    """Return the processes whose working directory is one of these directories, or inside one."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process is gone, dead, or another user's

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOG_CHARACTERS_SHOWN = 4000
-"""Number of characters to show from the beginning of a long log, and again from its end."""
+"""Number of characters to show from the beginning of a long log, and from its end."""
 
 
 class CannotStart(RuntimeError):
@@ -54,14 +54,14 @@ class CannotStart(RuntimeError):
 
 
 class Started:
-    """Something that is started on entering a block, and gone at its end."""
+    """Something that is started on entering a block, and stopped for good when the block ends."""
 
     def start(self) -> Self:
-        """Start it; return once it serves."""
+        """Start the server or group; return once it serves."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Stop it for good."""
+        """Stop the server or group for good."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -72,30 +72,31 @@ class Started:
 
 
 class Server(Started):
-    """One server, in a directory of its own that outlives the process until `stop`."""
+    """One server, in its own directory, which outlives the process until `stop`."""
 
     kind = "server"
-    """Its name in paths and error messages."""
+    """The server's name in paths and error messages."""
 
     port: int
-    """The port it listens on; chosen again if another process took it first."""
+    """The port that the server listens on; chosen again if another process took the port first."""
 
     packages: ClassVar[Mapping[str, str]] = {}
-    """Programs that the server needs, or paths in which * is any version, each with the Debian
-    package that provides it."""
+    """Maps the programs that the server needs to the Debian packages that provide them.
 
-    patience: float = 60.0
-    """Timeout for it to serve, or to end, in seconds; a local server that takes longer never will.
+    A key may also be a path, in which * stands for any version.
     """
 
+    patience: float = 60.0
+    """Timeout for the server to serve, or to end, in seconds; far more than a server needs."""
+
     account = ""
-    """The account it runs under where we are root, for servers that refuse to run as root."""
+    """The account the server runs under if we are root, for servers that refuse to run as root."""
 
     ends_by = signal.SIGKILL
-    """The signal that stops it for good; not SIGKILL if a kill would leave something behind."""
+    """The signal that stops the server for good; not SIGKILL if that would leave things behind."""
 
     shutdown_signal = signal.SIGTERM
-    """The signal that makes it shut down cleanly, and at once."""
+    """The signal that makes the server shut down cleanly, and at once."""
 
     def __init__(self, *, environment: dict[str, str] | None = None) -> None:
         self.directory: Path = _directory(self.kind, self.account)
@@ -107,15 +108,15 @@ class Server(Started):
     # -- implemented by each store ---------------------------------------------------------
 
     def command(self) -> list[str]:
-        """Return the command line; files that it needs in its directory may be written here."""
+        """Return the command line; this may write files that the server needs in its directory."""
         raise NotImplementedError
 
     def serves(self) -> bool:
-        """Return whether it serves; polled while it starts."""
+        """Return whether the server serves; polled while the server starts."""
         raise NotImplementedError
 
     def choose_ports(self) -> None:
-        """Choose the ports; called again if another process took one before the server bound it."""
+        """Choose the ports; called again if another process took a port before the server did."""
         [self.port] = free_ports(1)
 
     @classmethod
@@ -132,11 +133,11 @@ class Server(Started):
 
     @property
     def data(self) -> Path:
-        """The directory for its data."""
+        """The directory for the server's data."""
         return self.directory / "data"
 
     def start(self) -> Self:
-        """Start it; return once it serves. A restarted server keeps its port and directory."""
+        """Start the server; return once it serves. A restarted server keeps port and directory."""
         for is_last in (False, False, True):
             self.spawn()
             if self.until_it_serves(raises=is_last):
@@ -146,7 +147,7 @@ class Server(Started):
         return self
 
     def spawn(self) -> None:
-        """Begin to start it, without waiting; CannotStart says what this machine lacks."""
+        """Begin to start the server, without waiting; CannotStart says what this machine lacks."""
         if lacks := missing(self.packages):
             raise CannotStart(lacks)
         if not self.data.exists():
@@ -174,7 +175,11 @@ class Server(Started):
             )
 
     def until_it_serves(self, *, raises: bool = True) -> bool:
-        """Return True once it serves; unless `raises`, return False if its process has ended."""
+        """Return True once the server serves.
+
+        If its process ends before that, this raises an error, or returns False if `raises` is
+        false.
+        """
         deadline = time.monotonic() + self.patience
         while not self.serves():
             if not self.is_running and not raises:
@@ -185,7 +190,7 @@ class Server(Started):
         return True
 
     def log(self) -> str:
-        """Return the beginning and end of its log, one of which has the reason for a failure."""
+        """Return the beginning and end of the server's log, where the reason for a failure is."""
         text = (self.directory / "log").read_text(errors="replace")
         return (
             text
@@ -195,14 +200,14 @@ class Server(Started):
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
-        """Its process; an error if it was never started."""
+        """The server's process; raises an error if the server was never started."""
         if self._process is None:
             raise RuntimeError(f"this {self.kind} was not started")
         return self._process
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is alive, frozen or not."""
+        """Whether the server's process is alive, frozen or not."""
         return self._process is not None and self._process.poll() is None
 
     def pause(self) -> None:
@@ -214,12 +219,12 @@ class Server(Started):
         thaw_family(self.process)
 
     def shut_down(self) -> None:
-        """Shut it down cleanly, so that its clients are notified."""
+        """Shut the server down cleanly, so that its clients are notified."""
         self.process.send_signal(self.shutdown_signal)
         self.process.wait(self.patience)
 
     def kill(self) -> None:
-        """Kill it, as in a crash."""
+        """Kill the server, as in a crash."""
         pids = family(self.process.pid)
         signal_all(pids, signal.SIGKILL)
         self.process.wait()
@@ -227,11 +232,11 @@ class Server(Started):
         eventually(lambda: all(map(is_dead, pids)), what=f"all of {self.kind} is dead")
 
     def stop(self) -> None:
-        """Stop it for good, and delete its directory."""
+        """Stop the server for good, and delete its directory."""
         if self.is_running and self.ends_by != signal.SIGKILL:
             self.resume()
             self.process.send_signal(self.ends_by)
-            with suppress(subprocess.TimeoutExpired):  # then it is killed below
+            with suppress(subprocess.TimeoutExpired):  # otherwise killed below
                 self.process.wait(self.patience)
         if self.is_running:
             self.kill()
@@ -246,10 +251,10 @@ class Three(Started, Generic[S]):
     """Three servers that form a group and elect a leader."""
 
     kind = "group"
-    """Its name in error messages."""
+    """The group's name in error messages."""
 
     scheme = ""
-    """The scheme of its URL."""
+    """The scheme of the group's URL."""
 
     def __init__(self) -> None:
         self.members: list[S] = []
@@ -257,11 +262,11 @@ class Three(Started, Generic[S]):
     # -- implemented by each store ---------------------------------------------------------
 
     def make(self) -> list[S]:
-        """Return three servers that are configured with each other's addresses, and not started."""
+        """Return three servers that have each other's addresses, and are not started."""
         raise NotImplementedError
 
     def until_whole(self) -> None:
-        """Return once one member leads and the others follow it."""
+        """Return once one member leads and the other members follow it."""
         raise NotImplementedError
 
     def leader(self) -> S:
@@ -271,7 +276,7 @@ class Three(Started, Generic[S]):
     # -- for callers -----------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Return once all three serve."""
+        """Return once all three servers serve."""
         for is_last in (False, False, True):
             self.members = self.make()
             for one in self.members:
@@ -302,7 +307,7 @@ class Three(Started, Generic[S]):
         return f"{self.scheme}://{self.address}"
 
     def url_from(self, first: S) -> str:
-        """Return the URL that names this member before the others."""
+        """Return the URL that names this member before the other members."""
         hosts = first.address, *(one.address for one in self.members if one is not first)
         return f"{self.scheme}://{','.join(hosts)}"
 
@@ -323,7 +328,7 @@ class Three(Started, Generic[S]):
 
 
 def missing(packages: Mapping[str, str]) -> str:
-    """Return which of these packages to install, as a sentence; empty if nothing is missing."""
+    """Return a sentence that says which of these packages to install; empty if none is missing."""
     if sys.platform != "linux":
         return "servers are started on Linux alone, where they die with whoever started them"
     lacking = {package: thing for thing, package in packages.items() if not _is_installed(thing)}
@@ -340,12 +345,12 @@ def _is_installed(thing: str) -> bool:
 
 
 def downloaded(program: str) -> Path | None:
-    """Return a program that `tools/newer_servers.py` has installed, or None."""
+    """Return the path of a program that `tools/newer_servers.py` has installed, or None."""
     return next(Path(sys.prefix).glob(f"servers/*/bin/{program}"), None)
 
 
 def run_as(account: str, *command: str) -> None:
-    """Run a command that builds a data directory, as the server's account; a failure says why."""
+    """Run a command that builds a data directory, as the server's account; raise if it fails."""
     done = subprocess.run(
         ["setpriv", *_setpriv_options(account), "--", *command],
         stdin=subprocess.DEVNULL,
@@ -359,12 +364,14 @@ def run_as(account: str, *command: str) -> None:
 
 
 _chosen: set[int] = set()
-"""Ports that were handed out before. They are not handed out again, because a server that is not
-started yet does not listen on its port."""
+"""Ports that were handed out before.
+
+They are not handed out again, because a server that is not started yet does not listen on its port.
+"""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return free ports, all different, and none that was returned before."""
+    """Return free ports, all different, and none of which was returned before."""
     ports: list[int] = []
     with ExitStack() as tried:  # keep all sockets bound, or the kernel may assign a port twice
         while len(ports) < count:

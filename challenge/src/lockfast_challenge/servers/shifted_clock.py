@@ -1,6 +1,6 @@
 """Servers whose clock a test can set.
 
-The class for each store is in the store's own module, so that a store needs only its own driver.
+The class for each store is in that store's own module, so that a store needs only its own driver.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ TICK_SECONDS = 0.1
 """Unit of time of these servers; a session expires at the first tick after its timeout."""
 
 SYNC_LIMIT = 20
-"""Number of ticks without contact after which leader and follower give each other up."""
+"""Number of ticks without contact after which a leader and a follower give each other up."""
 
 SERVER_SETTINGS: dict[str, object] = {
     "tickTime": round(TICK_SECONDS * 1000),
@@ -39,10 +39,10 @@ JAVA = (
     *("-XX:-UsePerfData", "-Xshare:auto", "-Xlog:disable"),
     # Initial size of the log file, in kB; the default is 64 MB for each server.
     "-Dzookeeper.preAllocSize=256",
-    # Durability is not under test, and what was written survives a killed process without a sync.
+    # Durability is not under test, and even without a sync, writes survive the kill of a process.
     "-Dzookeeper.forceSync=no",
-    # A voter without a result doubles its wait each time, up to a minute by default, so an ensemble
-    # that fell apart on a busy machine would not recover within a test.
+    # A voter without a result doubles its wait each time, by default up to a minute. An ensemble
+    # that fell apart on a busy machine would then not recover within a test.
     "-Dzookeeper.fastleader.maxNotificationInterval=1000",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
@@ -56,7 +56,7 @@ CLASSES = (
 class ZooKeeperServer(Server):
     """One server; its data outlive the process.
 
-    A setting of None is left out. `java` holds options for the virtual machine.
+    A setting whose value is None is left out. `java` holds options for the virtual machine.
     """
 
     kind = "zookeeper"
@@ -86,11 +86,11 @@ class ZooKeeperServer(Server):
         return [*JAVA, *self.java, "-cp", ":".join(CLASSES), main, str(path)]
 
     def serves(self) -> bool:
-        """Whether it reports a mode; `ruok` is answered with `imok` long before it serves."""
+        """Whether the server reports a mode; `ruok` gets a reply long before the server serves."""
         return self.mode() is not None
 
     def mode(self) -> str | None:
-        """Return standalone, leader or follower; None while it does not serve."""
+        """Return standalone, leader or follower; None while the server does not serve."""
         # The timeout is short and callers retry, because a server that is still starting may accept
         # the command and never reply.
         for line in self.ask("srvr", within=0.3).splitlines():
@@ -144,7 +144,7 @@ class Ensemble(Three[ZooKeeperServer]):
         return members
 
     def _configure(self, members: list[ZooKeeperServer]) -> None:
-        """Give each server its id and the addresses of the others."""
+        """Give each server its id and the addresses of the other servers."""
         ports = free_ports(6)
         quorum, election = ports[:3], ports[3:]
         for number, one in enumerate(members):
@@ -158,12 +158,12 @@ class Ensemble(Three[ZooKeeperServer]):
             }
 
     def way(self, member: int, other: int, port: int) -> int:
-        """Return the port at which a member reaches another's quorum port, or binds its own."""
+        """Return the quorum port of `other` as `member` must use it, to connect or to listen."""
         del member, other
         return port
 
     def election_way(self, member: int, other: int, port: int) -> int:
-        """Return the port at which a member reaches another's election port, or binds its own."""
+        """Return the election port of `other` as `member` must use it, to connect or to listen."""
         del member, other
         return port
 
@@ -180,12 +180,12 @@ class Ensemble(Three[ZooKeeperServer]):
         return found[0]
 
     def followers(self) -> list[ZooKeeperServer]:
-        """Return all running members but the leader; the ensemble must be complete."""
+        """Return all running members except the leader; the ensemble must be complete."""
         leader = self.leader()
         return [one for one in self.members if one.is_running and one is not leader]
 
     def until_whole(self) -> None:
-        """Return once one member leads and the others follow it."""
+        """Return once one member leads and the other members follow it."""
         eventually(
             lambda: (
                 sorted(one.mode() or "" for one in self.members)
@@ -219,15 +219,15 @@ def connected(hosts: str, **options: Any) -> Iterator[KazooClient]:
 
 # Partitions between the members of an ensemble.
 
-# A leader listens only once it leads. A follower that the proxy accepts and then resets would begin
-# another election, while one that is refused simply tries again. So the proxy waits for the leader
-# to listen.
+# A leader listens only once it leads. A follower whose connection the proxy accepts and then resets
+# would begin another election, while a follower that is refused simply tries again. So the proxy
+# waits for the leader to listen.
 PeerProxy: partial[Proxy] = partial(Proxy, listens_within=2.0)
-"""A proxy from one member to a port of another, which can be cut silently."""
+"""A proxy between a member and a port of another member, which can be cut silently."""
 
 
 class PartitionableEnsemble(Ensemble):
-    """An ensemble whose members can be cut off from each other while clients still reach them."""
+    """An ensemble whose members can be cut off from each other, but not from their clients."""
 
     def __init__(self, *, settings: dict[str, object] | None = None) -> None:
         super().__init__(settings=settings)
@@ -235,14 +235,14 @@ class PartitionableEnsemble(Ensemble):
         self._election_proxies: dict[tuple[int, int], Proxy] = {}
 
     def way(self, member: int, other: int, port: int) -> int:
-        """Return the port of a new proxy; a member's own port stays as it is."""
+        """Return the port of a new proxy; for a member's own port, return that port itself."""
         if member == other:
             return port
         found = self._quorum_proxies[member, other] = PeerProxy(port)
         return found.__enter__().port
 
     def election_way(self, member: int, other: int, port: int) -> int:
-        """Return the port of a new proxy; a member's own port stays as it is."""
+        """Return the port of a new proxy; for a member's own port, return that port itself."""
         if member == other:
             return port
         found = self._election_proxies[member, other] = PeerProxy(port)
@@ -251,7 +251,7 @@ class PartitionableEnsemble(Ensemble):
     def cut_off(self, follower: ZooKeeperServer) -> None:
         """Cut the connection between a follower and its leader.
 
-        Only connections to the quorum port are cut, which followers open to their leader. The
+        Only connections to the quorum port, which followers open to their leader, are cut. The
         members still communicate over the election ports.
         """
         for (member, _), way in self._quorum_proxies.items():
@@ -259,9 +259,9 @@ class PartitionableEnsemble(Ensemble):
                 way.cut()
 
     def depose(self, leader: ZooKeeperServer, *, silently: bool) -> None:
-        """Cut a leader off from all other members while its clients still reach it.
+        """Cut a leader off from all other members while clients can still reach the leader.
 
-        If `silently`, no member is notified, and all wait for each other for the same time.
+        If `silently`, no member is notified, and all members wait for each other for the same time.
         Otherwise the followers notice at once and elect another leader, and the old leader does not
         notice.
         """

@@ -28,30 +28,32 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """The methods of a store; each gives up at its `deadline`, a time on the client's clock.
+    """The methods of a store; each method gives up at `deadline`, a time on the client's clock.
 
     A method that gives up or fails raises BackendUnavailable if nothing was done, and
-    OutcomeUnknown if a request was sent and not answered. It never lets a driver's error escape as
-    it is. Operations that not every store supports have a default here, which is the answer that
-    most stores give.
+    OutcomeUnknown if a request was sent and not answered. A driver's error never reaches the caller
+    as it is. An operation that not every store supports has a default here, which is the answer
+    that most stores give.
     """
 
     capabilities: Capabilities
     min_ttl: float
     location: str
-    """Where the store is, for people to read; without a password."""
+    """The store's address for display, without a password."""
     renewals_at_once: int = 1_000_000
-    """Maximum number of grants in one call of `renew`; the rest go to further calls."""
+    """Maximum number of grants in one call of `renew`; callers split a larger number over several
+    calls."""
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """Return a grant, or Held with the holders. Idempotent per claim.
 
-        A repeat keeps the place in line or, if the claim holds, resets its deadline in the same
-        atomic step. A claim that was withdrawn with a tombstone gets nothing.
+        A repeat keeps the claim's place in line. If the claim holds already, the repeat resets the
+        deadline of the hold in the same atomic step. A claim that was withdrawn with a tombstone
+        gets nothing.
 
-        Wherever a grant or a refusal depends on a count, the count is checked against the records
-        that it counts, because a store may lose a part of its data. A waiting claim that has lost
-        its place is woken.
+        If a grant or a refusal depends on a count, the store checks the count against the counted
+        records, because it may have lost a part of its data. A waiting claim that has lost its
+        place is woken.
         """
         ...
 
@@ -67,34 +69,34 @@ class Backend(Protocol):
         return None
 
     def server_of(self, name: str) -> str:
-        """Return the known server of the name, or "" if the store acts as a single server.
+        """Return the known server of the name; "" if the whole store acts as a single server.
 
         Callers keep names on different servers apart, so that a server that does not answer does
-        not delay requests to the others.
+        not delay requests to the other servers.
         """
         del name
         return ""
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal | Proven]:
-        """Return one Renewal per grant, in one round trip where the store can.
+        """Renew the grants, in one round trip where the store can, and return one result per grant.
 
-        Never resurrects an expired lease and never takes a new token. Where leases depend on a
-        session, the result for a renewed grant is Proven, which says from when its ttl counts.
+        A renewal never resurrects an expired lease and never takes a new token. Where leases depend
+        on a session, the result for a renewed grant is Proven, which says from when the ttl counts.
         """
         ...
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """Renew, and transfer the hold to the client and owner that the grant names.
 
-        Between two clients, until one adopts it, the hold belongs to neither and ends only with its
-        ttl. Returns LOST if the hold already belongs to another client, so if two clients adopt it,
-        the first one gets it.
+        After the first client has given up the hold and before another client adopts it, the hold
+        belongs to no client and ends only with its ttl. Returns LOST if the hold already belongs to
+        another client, so if two clients try to adopt a hold, the first client gets it.
         """
         del grant, deadline
         raise ConfigurationError("this backend cannot hand a lease over to another client")
 
     def guard(self, grant: Grant) -> RevisionGuard:
-        """Return the comparison that makes a transaction in this store commit only under the grant.
+        """Return a comparison that makes a transaction in this store commit only under the grant.
 
         Sends no request. Only etcd supports this; with any other store, the resource itself has to
         check the token.
@@ -113,7 +115,7 @@ class Backend(Protocol):
         """Make sure that the claim neither holds nor waits; may be repeated any number of times.
 
         With a tombstone, the store also refuses a late copy of the claim's own request. Callers ask
-        for one if a request of the claim was not answered.
+        for a tombstone if a request of the claim was not answered.
         """
         ...
 
@@ -128,17 +130,17 @@ class Backend(Protocol):
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """Return the state of one name; read-only, may be stale.
 
-        The result lists all holders and all waiters. Capacity that nobody holds but that min_hold
-        or lock_delay keeps closed is reported as closing, never as held. Like every method that
-        only reads, this one writes nothing to the store.
+        The result lists all holders and all waiters. Capacity that is free but kept closed by
+        min_hold or lock_delay is reported as closing, never as held. Like every method that only
+        reads, `inspect` writes nothing to the store.
         """
         ...
 
     def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
         """Return how many claims are at each name; read-only, may be stale, and only a hint.
 
-        A waiter in line at one of several shards uses the counts to choose among the shards. They
-        are read in one round trip where the store can.
+        A waiter in line at one of several shards uses the counts to choose among the shards. All
+        counts are read in one round trip where the store can.
         """
         seen = [self.inspect(name, deadline=deadline) for name in names]
         return [
@@ -155,22 +157,22 @@ class Backend(Protocol):
         return self.inspect(name, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """Yield the state of each name in use or closing with this prefix, in byte order.
+        """Yield the state of each name with this prefix that is in use or closing, in byte order.
 
-        A list that ends without an error is complete. If a part of the store cannot be reached,
-        yield the names of the other parts, then raise a BackendUnavailable that says what is
-        missing.
+        A list that ends without an error is complete. If a part of the store cannot be reached, the
+        names of the other parts are yielded, and then a BackendUnavailable is raised that says what
+        is missing.
         """
         ...
 
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """End every hold on the name and return the holders; the next token is still larger.
+        """End every hold on the name and return the holders; tokens continue to grow.
 
         With a token, only the hold with that very token ends. The store compares the token in the
-        step that ends the hold, so a successor is left alone. With an owner, only the holds of that
-        explicit owner end. Capacity that is closing stays closed.
+        step that ends the hold, so the hold of a successor is left alone. With an owner, only the
+        holds of that explicit owner end. Capacity that is closing stays closed.
         """
         ...
 
@@ -183,31 +185,31 @@ class Backend(Protocol):
         return None
 
     def make_schema(self, *, deadline: float) -> bool:
-        """Create the tables, and return whether any was missing."""
+        """Create the tables, and return whether any table was missing."""
         del deadline
         raise ConfigurationError("this backend has no tables to make")
 
     def drop_schema(self, *, deadline: float) -> bool:
-        """Drop the tables with all locks in them, and return whether there were any."""
+        """Drop the tables with all locks in them, and return whether any table existed."""
         del deadline
         raise ConfigurationError("this backend has no tables to drop")
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """Learn the ttl of the client's leases, and how to make the client renew them at once.
+        """Receive the ttl of the client's leases, and `hurry`, which starts a renewal at once.
 
         Where leases depend on a session, the session is opened with that ttl. When the session or
-        the connection was lost, the backend calls `hurry`, from any thread.
+        the connection is lost, the backend calls `hurry`, from any thread.
         """
         del ttl, hurry
 
     def bound_requests(self, request_timeout: float) -> bool:
-        """Limit each request to this time from when it is sent; return whether the backend does so.
+        """Limit each request to `request_timeout` from its sending; return whether this is done.
 
         This is for a store where a request may first wait for one of the client's few connections,
-        because that wait must not use up the request's own time. The deadline of a `try_acquire` is
-        then the end of the whole acquire, which may be infinite, and `counted_from` in a grant says
-        when the request got its connection. The other methods get a deadline that is one request
-        timeout away.
+        because that wait must not use up the request's own time. If this is done, the deadline of a
+        `try_acquire` is that of the whole acquire, which may be infinite, and `counted_from` in a
+        grant says when the request got its connection. The other methods get a deadline that is one
+        request timeout away.
         """
         del request_timeout
         return False

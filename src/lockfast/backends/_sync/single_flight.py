@@ -1,9 +1,9 @@
 # Generated from src/lockfast/backends/_async/single_flight.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Callers that need the same work at the same time share one run of it.
+"""Callers that need the same work at the same time share one run of that work.
 
-In asyncio the work runs in a task of its own, so the caller that started it may be cancelled and
-the others still get the result. In threads the first caller does the work; if an interrupt ends
+In asyncio the work runs in a task of its own. If the caller that started the work is cancelled, the
+other callers still get the result. In threads the first caller does the work; if an interrupt ends
 that call, one of the waiting callers takes over.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FLIGHT_GRACE_SECONDS = 1.0
-"""Extra time, in seconds, to wait for work that keeps its own deadline, because its own error says
-more than our timeout would."""
+"""Extra time, in seconds, to wait for work that keeps its own deadline. The error that the work
+raises then says more than our timeout would."""
 
 
 class SharedCall(Generic[T]):
@@ -42,7 +42,7 @@ class SharedCall(Generic[T]):
 
 
 class SharedWork(Generic[T]):
-    """Kept alive by the frames that do the work; once it is collected, the work has stopped."""
+    """Exists exactly as long as the frames that do the work, and so shows when they end."""
 
     def __init__(self, deadline: float) -> None:
         self.flight = SharedCall[T](deadline)
@@ -78,12 +78,12 @@ class SharedOutcome(Generic[T]):
             return cast("T", self._flight.value)
         if self.was_ours:
             raise error
-        # One object raised in many places would collect the tracebacks of all of them.
+        # One exception object raised to many callers would collect the tracebacks of all of them.
         raise copy.copy(error) from error
 
 
 class SingleFlight(Generic[T]):
-    """Allows one run at a time; a run that has died is never mistaken for a live one."""
+    """Allows one run at a time; a run that has died is never mistaken for a live run."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -91,7 +91,7 @@ class SingleFlight(Generic[T]):
         self._flight: SharedCall[T] | None = None
 
     def run_shared(self, work: Callable[[], T], *, deadline: float) -> SharedOutcome[T]:
-        """Do the work, or join the current run; return when it has ended, or at the deadline.
+        """Do the work, or join the current run; return when the run has ended, or at the deadline.
 
         An error of the work becomes part of the outcome and is not raised here. The work has to
         keep its own deadline.
@@ -107,7 +107,7 @@ class SingleFlight(Generic[T]):
                 flight.task = runtime.run_for_all(
                     partial(_do, doer, work), name="lockfast-flight", ended=flight.ended
                 )
-            del doer  # from here on only the work refers to it
+            del doer  # from here on, only the work refers to this object
             runtime.wait_for(flight.ended, deadline=deadline, clock=self._clock)
             self._forget(flight)
             is_left = flight.ended.is_set() and not (flight.is_known or flight.is_stopped)
@@ -115,7 +115,7 @@ class SingleFlight(Generic[T]):
                 return SharedOutcome(flight, was_ours=was_ours)
 
     def _forget(self, flight: SharedCall[T]) -> None:
-        # Only the callers need the result, which may be large.
+        # Do not keep the result, which may be large; only the callers need it.
         with self._state:
             if self._flight is flight and flight.ended.is_set():
                 self._flight = None
@@ -127,8 +127,8 @@ class SingleFlight(Generic[T]):
             return
         flight.is_stopped = True
         if flight.task is None:
-            # Wait only until the deadline, because a signal handler may call this in the middle of
-            # the work that its own thread does.
+            # Wait only until the deadline, because a signal handler may call this on the very
+            # thread that does the work.
             runtime.wait_for(flight.ended, deadline=flight.deadline, clock=self._clock)
         else:
             flight.task.cancel()
@@ -145,5 +145,5 @@ def _do(doer: SharedWork[T], work: Callable[[], T]) -> None:
     try:
         flight.value = work()
         flight.is_known = True
-    except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+    except Exception as error:  # noqa: BLE001 - the error is raised where the result is asked for
         flight.error, flight.is_known = error, True

@@ -1,4 +1,4 @@
-"""Where a cluster is, how to log in, and where our keys are in it; pure."""
+"""The cluster's members, the login, and the prefix of our keys, read from a URL; pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS = TLS_OPTIONS | {"password", "username"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A cluster, and the location of our keys in it; `where` names it, without a password."""
+    """A cluster and the place of our keys in it; `where` names the cluster, without a password."""
 
     where: str
     endpoints: tuple[Endpoint, ...]
@@ -42,7 +42,7 @@ class Address:
 
 
 class Preference:
-    """Which member all sessions of a client use first, namely the one that answered last."""
+    """The member that all sessions of a client use first, namely the member used last."""
 
     __slots__ = ("has_answered", "number")
 
@@ -50,11 +50,12 @@ class Preference:
         self.number: int = 0
         """Index of the member in the address."""
         self.has_answered: bool = False
-        """Whether any member has ever answered. If so, at least that part of the URL is right."""
+        """Whether any member has ever answered, which shows that at least this part of the URL is
+        right."""
 
 
 def of_url(url: str, *, where: str, namespace: str, options: Mapping[str, Any]) -> Address:
-    """Return the address in `etcd://user:password@host1,host2:2379/prefix`; `etcds` uses TLS."""
+    """Return the address in `etcd://user:password@host1,host2:2379/prefix`; `etcds://` uses TLS."""
     parts = split(url)
     login, _, hosts = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")

@@ -1,4 +1,4 @@
-"""Transport and watch stream of etcd, for tasks."""
+"""Transport and watch stream of etcd for asyncio."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["EtcdConnection", "MemberTransport", "WatchStream"]
 
 
-# The watch stream, asyncio flavour, is a stream of the shared connection, which the event loop
-# reads.
+# The watch stream of the asyncio flavour is one stream of the shared connection, which the event
+# loop reads.
 
 
 class WatchStream(Listener):
@@ -60,7 +60,7 @@ class WatchStream(Listener):
 
     @property
     def end(self) -> GrpcError | BrokenCall | None:
-        """Why the member ended the stream; None if it has not."""
+        """Why the stream ended; None while it is open, or if only this client left it."""
         return self._stream.end
 
     @property
@@ -69,7 +69,7 @@ class WatchStream(Listener):
         return self._watch_ping.awaits_ping_reply and self._heard == self._connection.heard
 
     def say(self, message: bytes) -> bool:
-        """Request a watch, or the end of one; false if the stream is broken."""
+        """Start or end a watch by sending `message`; false if the stream is broken."""
         if not self._stream.is_over:
             self._connection.add(self._stream, message)
         return not self._stream.is_over
@@ -79,7 +79,7 @@ class WatchStream(Listener):
         self.say(message)
 
     def leave(self) -> None:
-        """End the stream; its listener closes it."""
+        """End the stream; its listener closes it afterwards."""
         if not self._lost.done():
             self._lost.set_result(None)
 
@@ -94,7 +94,7 @@ class WatchStream(Listener):
             self._watch_ping.heard(now)
         due = self._watch_ping.due(now)
         if due is PingAction.LEAVE:
-            # Every call on this connection waits for a member that does not respond.
+            # Every call on this connection waits for the same member, which does not respond.
             self._connection.lose(TimeoutError("no sign of life"))
         elif due is PingAction.ASK:
             self._connection.ping()
@@ -106,26 +106,25 @@ class WatchStream(Listener):
         self.leave()
 
 
-# The transport to one member, asyncio flavour, uses one connection for all calls. Its counterpart
-# is `connection_threads`.
+# The transport to one member in the asyncio flavour uses one connection for all calls. The sync
+# counterpart is `connection_threads`.
 #
-# The calls of all tasks in one iteration of the loop go out in one write, each on a stream of its
-# own. A call that is cancelled or times out is cancelled at the member too.
+# The calls of all tasks in one iteration of the loop are sent in one write, each call on a stream
+# of its own. A call that is cancelled or times out is cancelled at the member too.
 
 SILENCE_SECONDS = 0.2
-"""A connection that was silent for less than this is not considered cut, because no lost packet is
-retransmitted sooner (Linux's minimum retransmission timeout). In that case only the late call
-fails."""
+"""Minimum silence before a connection counts as cut, in seconds. A lost packet is not retransmitted
+sooner (Linux's minimum retransmission timeout). After less silence only the late call fails."""
 
 
 UNREAD_MAX_BYTES = 2**24
-"""A member that leaves this much unread is assumed not to read at all. The limit is larger than all
-requests that may be under way at once. Without it, a peer that only sends pings could exhaust our
-memory."""
+"""If a member leaves this many bytes unread, we assume that it does not read at all. The limit is
+larger than all requests that may be under way at once. Without it, a peer that only sends pings
+could exhaust our memory."""
 
 
 class PendingCall(UnaryCall):
-    """A call whose outcome a task waits for."""
+    """A call; a task waits for its outcome."""
 
     __slots__ = ("deadline", "outcome")
 
@@ -143,7 +142,7 @@ class PendingCall(UnaryCall):
 
 
 class EtcdConnection(asyncio.Protocol):
-    """One connection; times are on the loop's clock."""
+    """One connection; all its times are on the loop's clock."""
 
     def __init__(self, *, lost: Callable[[EtcdConnection], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -151,7 +150,7 @@ class EtcdConnection(asyncio.Protocol):
         self._talk = Http2Connection()
         self._lost = lost
         self.heard: int = 0
-        """Number of times that data came; a listener checks whether it has changed."""
+        """Number of times that data arrived; a listener compares it with an earlier count."""
         self._is_lost = False
         self._is_flushing = False
         self._questions: set[PendingCall] = set()
@@ -187,7 +186,7 @@ class EtcdConnection(asyncio.Protocol):
         self._flush_soon()
 
     def add(self, call: GrpcCall, message: bytes) -> None:
-        """Send more in a call that was left open."""
+        """Send another message in a call that was left open."""
         self._talk.add(call, message)
         self._flush_soon()
 
@@ -267,11 +266,11 @@ class EtcdConnection(asyncio.Protocol):
     def _look(self) -> None:
         now = self._loop.time()
         late = [one for one in self._questions if one.deadline <= now and not one.outcome.done()]
-        # Give up queued calls first, so that they do not take the streams that the other calls
-        # free.
+        # Give up the queued calls first. Otherwise they would take the streams that the other late
+        # calls free.
         for one in sorted(late, key=lambda one: one.number > 0):
-            # Give up the call now, and not when its task runs. Data that arrives before then may
-            # allow another stream, and a call that is reported as undone here would be sent.
+            # Give up the call now, and not when its task runs. Data that arrives in between may
+            # allow another stream, and then a call that we report as not sent would be sent.
             self._talk.give_up(one)
             one.outcome.set_result(BrokenCall(errors.LATE, one.is_undone))
         moments = [one.deadline for one in self._questions if one.deadline > now]
@@ -280,7 +279,7 @@ class EtcdConnection(asyncio.Protocol):
             and self._silent_since_write is not None
             and now >= self._silent_since_write + SILENCE_SECONDS
         ):
-            # Not a byte has come since the write, so the network is cut or the member is frozen.
+            # No byte has arrived since the write, so the network is cut or the member is frozen.
             # Another connection, or another member, may work.
             self.lose(TimeoutError(errors.LATE))
         elif moments:
@@ -291,7 +290,7 @@ class EtcdConnection(asyncio.Protocol):
 
 
 class MemberTransport:
-    """The transport to one member; `lost` is called when a connection fails or is lost."""
+    """The transport to one member; `lost` is called when a connection fails or cannot be made."""
 
     def __init__(
         self,
@@ -320,7 +319,7 @@ class MemberTransport:
     ) -> bytes | GrpcError:
         """Return the reply to one call, which may be a refusal.
 
-        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
+        Raises BackendUnavailable if nothing was done, and OutcomeUnknown if no reply came.
         """
         connection = self._connection
         if connection is None or not connection.is_open:
@@ -334,7 +333,7 @@ class MemberTransport:
     async def _connected(self, deadline: float) -> EtcdConnection:
         if deadline <= self._clock.now():
             raise BackendUnavailable(f"{self._where}: there was no time left to connect")
-        # Concurrent callers share one attempt; none of them can cancel it.
+        # Concurrent callers share one attempt to connect, and none of them can cancel it.
         connecting = await self._connecting.run_shared(
             partial(self._connect, deadline), deadline=deadline
         )

@@ -1,4 +1,4 @@
-"""Transport and watch stream of etcd, for threads."""
+"""Transport and watch stream of etcd for threads."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = ["EtcdConnection", "MemberTransport", "WatchStream"]
 
-# The watch stream, sync flavour, has a connection of its own, read by one thread at a time.
+# The watch stream of the sync flavour has a connection of its own, which one thread at a time
+# reads.
 
 SEND_TIMEOUT_SECONDS = 5.0
 """Timeout for sending a message, in seconds; the messages are short."""
 
 
 class WatchStream(Listener["EtcdConnection"]):
-    """One stream; whichever thread reads it passes on its messages."""
+    """One stream; the thread that reads it passes on its messages."""
 
     _broken_by = (OSError, NotHttp2)
 
@@ -57,14 +58,15 @@ class WatchStream(Listener["EtcdConnection"]):
         try:
             connection.flush(deadline=clock.now() + SEND_TIMEOUT_SECONDS)
         except BaseException:
-            # If no file descriptor is left, or on an interrupt, nothing else closes the self-pipes.
+            # If no file descriptor is left, or after an interrupt, nothing else closes the
+            # self-pipes.
             self._kicks.close()
             self._nudges.close()
             raise
 
     @property
     def end(self) -> GrpcError | BrokenCall | None:
-        """Why the member ended the stream; None if it has not."""
+        """Why the stream ended; None while it is open, or if only this client left it."""
         return self._stream.end
 
     @property
@@ -73,11 +75,11 @@ class WatchStream(Listener["EtcdConnection"]):
         return self._watch_ping.awaits_ping_reply
 
     def say(self, message: bytes) -> bool:
-        """Request a watch, or the end of one; false if the stream is broken."""
+        """Start or end a watch by sending `message`; false if the stream is broken."""
         return self._say(lambda: self._connection.talk.add(self._stream, message))
 
     def answer(self, message: bytes) -> None:
-        """Send a message from within `hear`; it goes out after the current read."""
+        """Send a message from within `hear`; the message goes out after the current read."""
         self._connection.talk.add(self._stream, message)
 
     def _say(self, prepare: Callable[[], None]) -> bool:
@@ -94,12 +96,12 @@ class WatchStream(Listener["EtcdConnection"]):
         return not self._is_broken
 
     def leave(self) -> None:
-        """End the stream, from any thread and from within `hear`; its listener closes it."""
+        """End the stream, from any thread or from within `hear`; its listener closes the stream."""
         self._is_broken = True
         self.kick()
 
     def listen(self, *, until: float) -> bool:
-        """Pass on messages until `until`, or until `kick`; false once the stream is broken."""
+        """Pass on messages until `until` or a `kick`; false once the stream is broken."""
         due = self._watch_ping.due(self._clock.now())
         if due is PingAction.LEAVE:
             self.leave()
@@ -117,17 +119,17 @@ class WatchStream(Listener["EtcdConnection"]):
         self._watch_ping.heard(self._clock.now())
 
 
-# The transport to one member, sync flavour, makes blocking calls on the caller's thread. Its
-# counterpart is `connection_aio`.
+# The transport to one member in the sync flavour makes blocking calls on the caller's thread. The
+# asyncio counterpart is `connection_aio`.
 #
-# A connection is used for one call at a time, although HTTP/2 allows many, because handing a reply
-# from the thread that read it to the thread that waits takes longer than the request. So there are
-# as many connections as threads that ever called at once. A call that is not answered in time
+# A connection is used for one call at a time, although HTTP/2 allows many. Handing a reply from the
+# thread that read it to the thread that waits would take longer than the request. So there are at
+# most as many connections as threads that ever called at once. A call that is not answered in time
 # closes its connection, which cancels the call at the member.
 
 
 class PendingCall(UnaryCall):
-    """A call whose outcome is kept for the thread that waits for it."""
+    """A call; its outcome is kept for the thread that waits."""
 
     __slots__ = ("outcome",)
 
@@ -160,7 +162,7 @@ class EtcdConnection(BlockingSocket):
         talk = self.talk
         talk.begin(call)
         while not call.is_over:
-            # Other output, such as the acknowledgement of settings, may go with the next call.
+            # Other output, such as the acknowledgement of settings, can wait for the next call.
             if said := talk.outgoing():
                 self.send(said, deadline=deadline)
             talk.feed(self._receive(deadline))
@@ -178,8 +180,8 @@ class EtcdConnection(BlockingSocket):
         """Whether another call can use this connection, as far as can be seen without a request."""
         try:
             if self._has_come():
-                # The input may be a frame that needs no immediate reply, or the end of the
-                # connection.
+                # The input may be a frame that needs no immediate reply, or it may be the end of
+                # the connection.
                 self.read(deadline=now + 1.0)
         except (OSError, NotHttp2):
             return False
@@ -187,7 +189,7 @@ class EtcdConnection(BlockingSocket):
 
 
 class MemberTransport:
-    """The transport to one member; `lost` is called when a connection fails or is lost."""
+    """The transport to one member; `lost` is called when a connection fails or cannot be made."""
 
     def __init__(
         self,
@@ -214,7 +216,7 @@ class MemberTransport:
     ) -> bytes | GrpcError:
         """Return the reply to one call, which may be a refusal.
 
-        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
+        Raises BackendUnavailable if nothing was done, and OutcomeUnknown if no reply came.
         """
         call = PendingCall(self._head(path, token=token), body)
         connection = self._idle.take() or self._connect(connect_by)
@@ -233,7 +235,7 @@ class MemberTransport:
         self._idle.put_back(connection)
         if isinstance(call.outcome, bytes | GrpcError):
             return call.outcome
-        assert call.outcome is not None  # noqa: S101 - it is over
+        assert call.outcome is not None  # noqa: S101 - the call is over
         raise errors.unanswered(call.outcome, where=self._where)
 
     def _connect(self, deadline: float) -> EtcdConnection:
@@ -282,7 +284,7 @@ class MemberTransport:
         try:
             return WatchStream(connection, begins, hear, clock=self._clock)
         except OSError as error:
-            # The connection failed, or no descriptors are left for the stream's self-pipes.
+            # The connection failed, or no file descriptors are left for the stream's self-pipes.
             connection.close()
             raise self._unreachable(error) from error
         except BaseException:  # after a refusal or an interrupt nobody will read the stream
@@ -296,9 +298,9 @@ class MemberTransport:
         self._idle.close()
 
     def close(self) -> None:
-        """Close every connection, either now or when its call has ended."""
+        """Close idle connections now, and busy connections when their calls end."""
         self._idle.close()
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's connections; closing them here does not end them in the parent."""
+        """Close our copies of the parent's connections, which does not affect the parent."""
         self._idle.forget()

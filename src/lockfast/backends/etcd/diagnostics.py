@@ -19,12 +19,13 @@ FIXED_VERSIONS = {(3, 4): 32, (3, 5): 14}
 go back (etcd-io/etcd#17780); newer minor versions never had this bug."""
 
 ELECTIONS_PER_TTL = 5
-"""Number of election timeouts that a ttl should outlast. The election itself takes up to four."""
+"""Number of election timeouts that a ttl should outlast. An election alone takes up to four of
+them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """The facts that could be read; None where the server did not allow it."""
+    """Facts about a cluster; a fact is None if the server did not let us read it."""
 
     where: str
     states: Sequence[State | None]
@@ -32,7 +33,8 @@ class ClusterFacts:
     members: Sequence[Member] | None
     alarms: Sequence[Alarm] | None
     shortest: int | None
-    """The shortest lease that is granted: one and a half election timeouts, in whole seconds."""
+    """The shortest ttl that the cluster grants, which is one and a half election timeouts in whole
+    seconds."""
     asked: float
     granted: float | None
     """The ttl of a session, if there is one."""
@@ -41,7 +43,7 @@ class ClusterFacts:
     root: str = ""
     """The prefix of all our keys."""
     is_permitted: bool = True
-    """Whether this user may read and write our keys, as far as could be found out."""
+    """Whether this user may read and write our keys, as far as we could find out."""
     shared: int = 0
     """Number of addresses in the URL at which more than one member has answered."""
 

@@ -34,11 +34,11 @@ SHOWN_CHARACTERS = 300
 
 
 class OutOfSpace(BackendUnavailable):
-    """The server accepts nothing new; it still deletes, and renews leases."""
+    """The server is out of space; it stores nothing new, but deletes keys and renews leases."""
 
 
 class LeaseGone(BackendUnavailable):
-    """A lease was over before anything could be put under it; another may be requested."""
+    """The lease ended before anything was put under it; the caller may request another lease."""
 
 
 _FULL = "database space exceeded"
@@ -58,7 +58,7 @@ _CONFIGURATION = {
     "too many operations in txn": "{where}: a transaction has more operations than the server "
     "takes; raise --max-txn-ops",
 }
-# Errors that pass on their own, or once an operator acts. The request had no effect.
+# Errors that pass by themselves, or once an operator acts. The request had no effect.
 _OUTAGE = {
     _FULL: "{where} is out of space and takes no new claims (NOSPACE); held "
     "leases are still renewed. Compact and defragment it, raise --quota-backend-bytes, then "
@@ -87,20 +87,20 @@ def is_forbidden(refusal: GrpcError) -> bool:
 
 
 def is_out_of_service(refusal: GrpcError) -> bool:
-    """Whether this member cannot serve requests just now, while another one may."""
+    """Whether this member cannot serve requests now, although another member may."""
     return any(one in refusal.text for one in _NOT_IN_SERVICE)
 
 
 def is_stale_token(text: str) -> bool:
-    """Whether a new token is needed, because the old one expired or its member has restarted."""
+    """Whether a new token is needed, because the old token expired or a member has restarted."""
     return any(one in text for one in _STALE)
 
 
 def is_stale_watch(reason: str) -> bool:
     """Whether a watch stream may have been opened with a token that has expired.
 
-    A stream keeps the token that it was opened with, and for an expired one etcd 3.4 reports only
-    that permission is denied.
+    A stream keeps the token with which it was opened. If that token has expired, etcd 3.4 reports
+    only that permission is denied.
     """
     return is_stale_token(reason) or "permission denied" in reason
 
@@ -142,10 +142,10 @@ def unanswered(broken: BrokenCall, *, where: str) -> LockError:
 
 
 def none_left(failures: Sequence[LockError], *, has_answered: bool) -> LockError:
-    """Return the error for when no member is left, given the failure of each.
+    """Return the error to raise when every member has failed; `failures` has the members' errors.
 
     A configuration error takes precedence. But once a member has answered, the configuration is
-    right in general, and such an error concerns one member only. If other members cannot be
+    right in general, and a configuration error concerns one member only. If other members cannot be
     reached, the failure is then an outage, which may pass.
     """
     wrong = [one for one in failures if isinstance(one, ConfigurationError)]

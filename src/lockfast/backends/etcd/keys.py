@@ -1,4 +1,4 @@
-"""The keys in etcd, and what they belong to; pure.
+"""The keys in etcd, and what each key belongs to; pure.
 
     <root>s/<lease>                                        a session, under its lease
     <root>n/<name>/<capacity>/c/<claim>-<lease>-<weight>   a claim, under its session's lease
@@ -72,7 +72,7 @@ class EtcdKeys:
         return KeyRange(prefix, prefix_end(prefix))
 
     def name_in(self, key: bytes) -> str | None:
-        """Return the name to which a key belongs; None if the key is not ours."""
+        """Return the name to which a key belongs; None if the key is not one of ours."""
         try:
             quoted, *rest = key[len(self._root) + 2 :].decode().split("/")
             name = unquote(quoted, errors="strict")
@@ -120,7 +120,7 @@ def _span(prefix: bytes) -> KeyRange:
 
 
 def key_parts_of(text: str) -> KeyParts:
-    """Return the parts of a key from the text after its name; ValueError if it is not ours."""
+    """Return the parts of a key from the text after its name; ValueError if the key is not ours."""
     capacity, kind, rest = text.split("/")
     claim_id, lease, weight = rest.rsplit("-", 2)
     if kind not in (CLAIM, HOLD):
@@ -129,7 +129,7 @@ def key_parts_of(text: str) -> KeyParts:
 
 
 def twin(key: bytes) -> bytes:
-    """Return the key of a claim's hold, or of a hold's claim."""
+    """Return the key of the hold for a claim's key, and the key of the claim for a hold's key."""
     head, kind, tail = key.rsplit(b"/", 2)
     other = HOLD if kind == CLAIM.encode() else CLAIM
     return b"%b/%b/%b" % (head, other.encode(), tail)
@@ -157,7 +157,7 @@ def of_closing(claim: Claim, *, seconds: float, at: float) -> bytes:
 
 
 def closed(data: bytes, *, seconds: float) -> bytes:
-    """Return the record, changed to that of a hold that keeps its name closed for `seconds`."""
+    """Return a hold's record, changed so that the hold keeps its name closed for `seconds`."""
     return json.dumps({**_fields(data), "closed_for": seconds}).encode()
 
 
@@ -169,9 +169,8 @@ def lock_delay_in(data: bytes) -> float:
 def grace_in(data: bytes) -> float:
     """Return how long to wait from the first sight of a hold whose claim is gone.
 
-    The holder may have renewed just before, and not know that its session was ended. It trusts its
-    lease for no longer than the ttl from that renewal. The factor allows for clocks that drift
-    apart.
+    The holder may have renewed just before, without knowing that its session had ended. It trusts
+    its lease for at most one ttl after that renewal. The factor allows for clocks that drift apart.
     """
     fields = _fields(data)
     if "closed_for" in fields:
@@ -180,7 +179,7 @@ def grace_in(data: bytes) -> float:
 
 
 def at_in(data: bytes) -> float | None:
-    """Return when the claim arrived, on the writer's clock."""
+    """Return when the claim arrived, on the writer's clock; None if the record does not say."""
     return _number(_fields(data), "at") or None
 
 

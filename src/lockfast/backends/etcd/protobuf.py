@@ -32,9 +32,9 @@ _ONE_GROUP = [bytes((number,)) for number in range(0x80)]
 
 def varint(number: int) -> bytes:
     """Return the number in groups of seven bits; a negative number is encoded as an int64."""
-    if 0 <= number < 0x80:  # noqa: PLR2004 - most are
+    if 0 <= number < 0x80:  # noqa: PLR2004 - most numbers have one group
         return _ONE_GROUP[number]
-    if 0 <= number < 0x4000:  # noqa: PLR2004 - and most others have two
+    if 0 <= number < 0x4000:  # noqa: PLR2004 - most others have two groups
         return bytes((number & 0x7F | 0x80, number >> 7))
     number %= _MODULUS
     groups = bytearray()
@@ -45,14 +45,14 @@ def varint(number: int) -> bytes:
     return bytes(groups)
 
 
-# The beginnings of most fields are looked up in tables, because one lock cycle packs fifty of them,
-# and building each one took a tenth of the cycle's time.
+# The beginnings of most fields are looked up in tables. One lock cycle packs fifty fields, and
+# building their beginnings took a tenth of the cycle's time.
 _NUMBERS = [varint(field << 3 | _VARINT) for field in range(16)]
 _SHORT = [[varint(field << 3 | _BYTES) + size for size in _ONE_GROUP] for field in range(16)]
 
 
 def number_field(field: int, number: int) -> bytes:
-    """Return a field with a number, a bool or an enum; nothing for zero."""
+    """Return a field with a number, a bool or an enum; empty for zero."""
     if not number:
         return b""
     key = _NUMBERS[field] if field < 16 else varint(field << 3 | _VARINT)  # noqa: PLR2004
@@ -60,14 +60,14 @@ def number_field(field: int, number: int) -> bytes:
 
 
 def bytes_field(field: int, data: bytes) -> bytes:
-    """Return a field with bytes or a text; nothing if it is empty."""
+    """Return a field with bytes or a text; empty for an empty value."""
     return message_field(field, data) if data else b""
 
 
 def message_field(field: int, message: bytes) -> bytes:
     """Return a field with a message; an empty message is written too, because it has a meaning."""
     size = len(message)
-    if field < 16 and size < 0x80:  # noqa: PLR2004 - most are
+    if field < 16 and size < 0x80:  # noqa: PLR2004 - most fields are short
         return _SHORT[field][size] + message
     return varint(field << 3 | _BYTES) + varint(size) + message
 
@@ -79,7 +79,8 @@ def fields(data: bytes) -> Iterator[tuple[int, Value]]:
     """Yield the number and the value of each field, in the order of the message."""
     at, end = 0, len(data)
     while at < end:
-        # Most numbers have one group. They are read inline, because a call would take longer.
+        # Most numbers have one group. Those numbers are read inline, because a call would take
+        # longer.
         key, at = data[at], at + 1
         if key >= 0x80:  # noqa: PLR2004
             key, at = _varint(data, at - 1)
@@ -111,7 +112,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             group = data[at]
             at += 1
             number |= (group & 0x7F) << shift
-            if group < 0x80:  # noqa: PLR2004 - the last one
+            if group < 0x80:  # noqa: PLR2004 - the last group
                 return number % _MODULUS, at
             shift += 7
             if shift > 63:  # noqa: PLR2004 - ten groups hold 64 bits
@@ -137,7 +138,7 @@ class Reading(Generic[M]):
     """Reads a message into a named tuple, by its known fields.
 
     Unknown fields come from a newer server and are skipped. A Reading also reads a message that is
-    nested in another one.
+    nested in another message.
     """
 
     __slots__ = ("_defaults", "_kind", "_known")

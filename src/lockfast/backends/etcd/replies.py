@@ -1,4 +1,4 @@
-"""The replies of etcd, and whether a message is the reply to a request; pure.
+"""The replies of etcd, and the check that a message is the reply to a request; pure.
 
 A readable message may still not be a reply to the request, if it comes from a proxy or from a
 server that is not quite etcd. Code that unpacks a reply relies on its shape, and would fail on
@@ -47,7 +47,7 @@ class Header(NamedTuple):
     def confirms(self, earlier: Header) -> bool:
         """Whether this reply confirms the earlier one.
 
-        It does if it is from the same member, with no election in between.
+        It does if both replies are from the same member, with no election in between.
         """
         return (self.cluster, self.member, self.term) == (
             earlier.cluster,
@@ -61,8 +61,8 @@ class KeyValue(NamedTuple):
 
     key: bytes = b""
     created: int = 0
-    """The revision of the put that created the key. A key that was deleted and put again has a new
-    one."""
+    """The revision of the put that created the key. If the key is deleted and put again, this
+    number changes."""
     modified: int = 0
     version: int = 0
     value: bytes = b""
@@ -70,14 +70,14 @@ class KeyValue(NamedTuple):
 
 
 class Ranged(NamedTuple):
-    """The reply to a range: keys, in the requested order."""
+    """The reply to a range request: the keys, in the requested order."""
 
     header: Header = Header()
     keys: tuple[KeyValue, ...] = ()
     more: bool = False
     """Whether there are more keys beyond the limit."""
     total: int = 0
-    """Number of keys in the range, whatever the limit."""
+    """Number of keys in the range, including those beyond the limit."""
 
 
 class Put(NamedTuple):
@@ -87,7 +87,7 @@ class Put(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """The reply to a deletion: how many keys there were, and which, if requested."""
+    """The reply to a deletion: the number of deleted keys, and the keys if they were requested."""
 
     header: Header = Header()
     deleted: int = 0
@@ -100,8 +100,8 @@ class Transacted(NamedTuple):
     header: Header = Header()
     succeeded: bool = False
     answers: tuple[Any, ...] = ()
-    """One reply for each operation of that branch, without headers: Ranged, Put, Deleted or
-    Transacted."""
+    """One reply for each operation of the branch that was taken, without headers: Ranged, Put,
+    Deleted or Transacted."""
 
 
 class Granted(NamedTuple):
@@ -119,7 +119,7 @@ class Revoked(NamedTuple):
 
 
 class KeptAlive(NamedTuple):
-    """The reply to a keep-alive; a lease that has ended has no ttl left."""
+    """The reply to a keep-alive; the ttl is 0 if the lease has ended."""
 
     header: Header = Header()
     lease: int = 0
@@ -127,7 +127,7 @@ class KeptAlive(NamedTuple):
 
 
 class LeaseTimeLeft(NamedTuple):
-    """The remaining ttl of a lease, -1 if the lease has ended, and its keys, if requested."""
+    """The remaining ttl of a lease (-1 if it has ended), and its keys if they were requested."""
 
     header: Header = Header()
     lease: int = 0
@@ -144,7 +144,7 @@ class KeyChange(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """A message from a watch: that the watch began, that it ended, or which keys changed."""
+    """A message from a watch, which says that the watch began or ended, or which keys changed."""
 
     header: Header = Header()
     watch: int = 0
@@ -153,7 +153,7 @@ class Watched(NamedTuple):
     compacted: int = 0
     """The oldest revision that is still known, if the start of the watch is already compacted."""
     reason: str = ""
-    """Why the watch was cancelled; also empty if `compacted` gives the reason."""
+    """Why the watch was cancelled; empty if it was not, or if `compacted` gives the reason."""
     changes: tuple[KeyChange, ...] = ()
 
 
@@ -171,13 +171,13 @@ class State(NamedTuple):
     version: str = ""
     size: int = 0
     leader: int = 0
-    """The leader's id; 0 if the member knows of none."""
+    """The leader's id; 0 if the member does not know a leader."""
     errors: tuple[str, ...] = ()
     is_learner: bool = False
 
 
 class Member(NamedTuple):
-    """A member of the cluster; one without a name has never been up."""
+    """A member of the cluster; a member without a name has never been up."""
 
     id: int = 0
     name: str = ""
@@ -266,10 +266,10 @@ NESTED_TRANSACTIONS_MAX = 4
 
 
 def _transacted(depth: int) -> dict[int, Field]:
-    """Return the fields of a transaction's reply, which may have others nested up to `depth`.
+    """Return the fields of a transaction's reply, with transactions nested up to `depth`.
 
     The headers of nested replies are skipped, because they add nothing to the header of the whole
-    reply, and reading them took half of the time of reading a reply.
+    reply, and parsing them took half of the time for the whole reply.
     """
     inner = Reading(Transacted, _transacted(depth - 1)) if depth else _too_deep
     operations: dict[int, Callable[[Value], object]] = {

@@ -27,13 +27,14 @@ class Request(Generic[A]):
     answer: type[A]
     body: bytes
     operation: int = 0
-    """Its kind as an operation of a transaction; 0 if it cannot be one."""
+    """Number of the field for this request as an operation of a transaction; 0 if it cannot be an
+    operation."""
     most: int = 0
-    """Maximum number of keys that it can find; 0 if there is no bound."""
+    """Maximum number of keys in the reply; 0 if there is no limit."""
     then: tuple[Request[Any], ...] = ()
     otherwise: tuple[Request[Any], ...] = ()
-    """The operations of a transaction if its conditions are true, and if not; each has its own
-    reply."""
+    """The operations of a transaction if one of its conditions is false; `then` has the operations
+    if all conditions are true. Each operation has its own reply."""
 
 
 # -- keys ------------------------------------------------------------------------------
@@ -62,8 +63,8 @@ def range_(
 ) -> Request[replies.Ranged]:
     """Return a request for a key, or for the range from `key` up to, but not including, `end`.
 
-    A serializable read returns the state that this member has, without asking its leader. Any other
-    read includes every change that was acknowledged before the request.
+    A serializable read returns the state that the asked member has, without asking the leader. Any
+    other read includes every change that was acknowledged before the request.
     """
     body = (
         bytes_field(1, key)
@@ -79,7 +80,7 @@ def range_(
 
 
 def put(key: bytes, value: bytes, *, lease: int = 0) -> Request[replies.Put]:
-    """Return a request to put a value, which lives as long as the lease if one is given."""
+    """Return a request to put a value; with a lease, the value lives as long as the lease."""
     body = bytes_field(1, key) + bytes_field(2, value) + number_field(3, lease)
     return Request(b"/etcdserverpb.KV/Put", replies.Put, body, 2)
 
@@ -91,7 +92,7 @@ def delete(key: bytes, end: bytes = b"", *, tell: bool = False) -> Request[repli
 
 
 class Is(IntEnum):
-    """How the stored number has to compare with the given one."""
+    """How the stored number must compare with the given number."""
 
     EQUAL = 0
     GREATER = 1
@@ -100,7 +101,7 @@ class Is(IntEnum):
 
 
 class Of(IntEnum):
-    """Which number of a key is compared; all are zero for a missing key."""
+    """Which number of a key is compared; all numbers of a missing key are zero."""
 
     VERSION = 0
     CREATED = 1
@@ -108,13 +109,12 @@ class Of(IntEnum):
 
 
 def compare(key: bytes, of: Of, relation: Is, number: int, *, end: bytes = b"") -> bytes:
-    """Return a condition on each key of a range; an empty range is like a missing key."""
+    """Return a condition on each key of a range; an empty range counts as a missing key."""
     return (
         number_field(1, relation)
         + number_field(2, of)
         + bytes_field(3, key)
-        # The number is in a oneof, of which exactly one field must be present, so zero is written
-        # too.
+        # The number is in a oneof, and one of its fields must be present, so a zero is written too.
         + (number_field(4 + of, number) or bytes((4 + of << 3, 0)))
         + bytes_field(64, end)
     )
@@ -168,7 +168,7 @@ WATCH_METHOD = b"/etcdserverpb.Watch/Watch"
 
 
 def watch(watch_id: int, key: bytes, end: bytes = b"", *, since: int, deletions: bool) -> bytes:
-    """Return the message that starts a watch on a key, or a range, from a revision on.
+    """Return the message that starts a watch on a key or a range, from revision `since` on.
 
     The caller chooses `watch_id`, which must not be in use by another watch.
     """

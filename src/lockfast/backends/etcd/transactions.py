@@ -4,9 +4,10 @@ Every transaction that adds a claim to the line or lets it hold is guarded by it
 the revision at which the session's key was last written. So a request that arrives after its
 session has ended, or after one of the session's claims was withdrawn, changes nothing.
 
-The repeat of an unanswered request *supersedes* the first copy: it writes the session's key in the
-same step. The first copy may be stuck at another member, and without that write it could take
-effect long after the grant was broken, and recreate the same keys for a holder that has lost them.
+The repeat of an unanswered request *supersedes* the first copy by writing the session's key in the
+same step. The first copy may be stuck at another member. Without that write, the first copy could
+take effect long after the grant was broken, and recreate the same keys for a holder that has lost
+them.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class RevisionCheck(NamedTuple):
 
     @property
     def condition(self) -> bytes:
-        """The condition that the key has not been written since that revision."""
+        """The condition that the session's key has not been written since revision `generation`."""
         return compare(self.key, Of.MODIFIED, Is.EQUAL, self.generation)
 
     def outdating(self, *, supersedes: bool) -> list[Request[Put]]:
-        """Return the write that voids all requests under this generation, if `supersedes`."""
+        """With `supersedes`, return the write that voids all requests of this generation."""
         return [requests.put(self.key, b"", lease=self.lease)] if supersedes else []
 
 
@@ -106,7 +107,7 @@ def admit_first(
     token: int,
     supersedes: bool = False,
 ) -> Request[Transacted]:
-    """Hold if nobody holds and no claim is in front of ours; otherwise return the line."""
+    """Hold if no claim holds and no claim is in front of ours; otherwise return the line."""
     claims, holds = keys.claims(claim.capacity), keys.holds(claim.capacity)
     in_front = compare(claims.begin, Of.CREATED, Is.GREATER, token - 1, end=claims.end)
     return requests.transaction(
@@ -119,7 +120,7 @@ def admit_first(
 def admit(
     guard: RevisionCheck, ours: ClaimKeys, *, token: int, touches: bool, supersedes: bool = False
 ) -> Request[Transacted]:
-    """Hold, based on a line that was read before; `touches` notifies the watchers of the claim."""
+    """Put the hold, as decided from a line read before; `touches` notifies the claim's watchers."""
     touch = requests.put(ours.claim, ours.claim_record, lease=guard.lease)
     return requests.transaction(
         [guard.condition, _created(ours.claim, token)],
@@ -133,7 +134,7 @@ def admit(
 
 
 def release(claim: bytes, hold: bytes, *, token: int, held_at: int) -> Request[Transacted]:
-    """End a claim and its hold, or only the hold that we put if the claim is already gone.
+    """End a claim and its hold; if the claim is already gone, end only the hold that we put.
 
     The transaction only deletes, so it works on a server that is out of space.
     """
@@ -148,7 +149,7 @@ def release(claim: bytes, hold: bytes, *, token: int, held_at: int) -> Request[T
 
 
 def open_(guard: RevisionCheck) -> Request[Transacted]:
-    """Open a session; return its key if an unanswered request has opened it before."""
+    """Open a session; return its key if an unanswered request has already opened the session."""
     return requests.transaction(
         [_created(guard.key, 0)],
         [requests.put(guard.key, b"", lease=guard.lease)],
@@ -157,7 +158,7 @@ def open_(guard: RevisionCheck) -> Request[Transacted]:
 
 
 def void_pending(guard: RevisionCheck) -> Request[Transacted]:
-    """Void all requests under way for a session; does nothing if the session has ended."""
+    """Void all unanswered requests of a session; does nothing if the session has ended."""
     return requests.transaction(
         [compare(guard.key, Of.CREATED, Is.GREATER, 0)],
         guard.outdating(supersedes=True),
@@ -165,7 +166,7 @@ def void_pending(guard: RevisionCheck) -> Request[Transacted]:
 
 
 def withdraw(guard: RevisionCheck, claim: bytes, hold: bytes) -> Request[Transacted]:
-    """End a claim and its hold, and void its requests that are under way."""
+    """End a claim and its hold, and void all unanswered requests of the session."""
     return requests.transaction(
         [compare(guard.key, Of.CREATED, Is.GREATER, 0)],
         [
@@ -182,8 +183,8 @@ def close_for(
 ) -> Request[Transacted]:
     """End a claim, and let its hold keep the name closed until the lease ends.
 
-    If the claim is gone, the reply has the hold, so that a repeat recognises its own effect by the
-    lease. A claim without a hold closes nothing.
+    If the claim is gone, the reply contains the hold. A repeat can tell by the hold's lease whether
+    its first copy took effect. A claim without a hold closes nothing.
     """
     close = requests.transaction(
         [compare(hold, Of.CREATED, Is.GREATER, 0)], [requests.put(hold, record, lease=lease)]
@@ -196,7 +197,7 @@ def close_for(
 def leave_hold(claim: bytes, *, token: int) -> Request[Transacted]:
     """End a claim but leave its hold, as if the holder had failed.
 
-    It deletes and writes nothing, so etcd accepts it even when it is out of space.
+    The transaction only deletes, so a server accepts it even when it is out of space.
     """
     return requests.transaction([_created(claim, token)], [requests.delete(claim)])
 
@@ -210,8 +211,8 @@ def remove(
 ) -> Request[Transacted]:
     """Delete a claim and its hold if both are still as they were read; one of them may be missing.
 
-    With `closing` the hold is replaced by that put instead of deleted. With `leaves_hold` it stays
-    as it is.
+    With `closing`, the hold is not deleted but replaced by that put. With `leaves_hold`, the hold
+    stays as it is.
     """
     ending = [] if leaves_hold else [closing or requests.delete(hold.key)]
     return requests.transaction(

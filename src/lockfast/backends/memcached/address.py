@@ -21,7 +21,7 @@ OPTIONS = frozenset({"password", "ssl", "ssl_ca", "ssl_cert", "ssl_key", "user"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One server; `where` names it, without a password."""
+    """One server; `where` names the server, without a password."""
 
     where: str
     host: str

@@ -44,18 +44,18 @@ class MemcachedConnection(SocketConnection):
         )
         if is_last and self._waiting and not self._sent_at:
             # A server that accepts no more connections sends this error to every new client, before
-            # any request. It counts as the reply to the request that we were about to send, which
-            # is not sent any more.
+            # any request. The error counts as the reply to the request that we were about to send,
+            # and the request is not sent.
             self._sent_at.append(self._received_at)
         self._answer(reply)
         if isinstance(reply, meta.MetaError) and is_last:
-            # Drop the connection at once and not when the request's task runs. Otherwise the data
-            # that follows in the same packet would be given to requests that it does not answer.
+            # Drop the connection at once and not when the request's task runs. Otherwise data that
+            # follows in the same packet would be taken for replies to other requests.
             self._lose(Misread(reply.text))
 
 
 class MemcachedTransport(SocketTransport[MemcachedConnection]):
-    """The transport to one server; lists of its keys contain only keys that begin with `ours`."""
+    """The transport to one server; it lists only the server's keys that begin with `ours`."""
 
     def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
         super().__init__(clock=clock, where=address.where)
@@ -65,7 +65,7 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     async def run_steps(self, begin: Callable[[Versions], Steps[T]], *, deadline: float) -> T:
         """Run the steps over one connection, and return their result.
 
-        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if a reply is missing.
+        Raises BackendUnavailable if nothing was sent, and OutcomeUnknown if a reply is missing.
         """
         connection = self._connection
         if connection is None or connection.lost.done():
@@ -75,7 +75,7 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     async def run_all_steps(
         self, begins: Sequence[Callable[[Versions], Steps[T]]], *, deadline: float
     ) -> list[T | LockError]:
-        """Run independent steps concurrently; return a result or an error for each."""
+        """Run independent steps concurrently; return the result or the error of each."""
         connection = await self._connected(deadline)
         moment = self._loop_time(deadline)
 
@@ -87,7 +87,7 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
 
         return await asyncio.gather(*map(one, begins))
 
-    async def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
+    async def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any reply
         """Return the reply to one command; an error from the server is raised."""
         connection = await self._connected(deadline)
         answer = await connection.send(request, deadline=self._loop_time(deadline))

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class MemcachedConnection(SocketConnection):
-    """One connection, used by one thread at a time, and the versions of the items it wrote."""
+    """One connection, used by one thread at a time, and the versions of items that it wrote."""
 
     __slots__ = ("versions",)
 
@@ -35,7 +35,7 @@ class MemcachedConnection(SocketConnection):
 
 
 class MemcachedTransport(SocketTransport[MemcachedConnection]):
-    """The transport to one server; lists of its keys contain only keys that begin with `ours`."""
+    """The transport to one server; it lists only the server's keys that begin with `ours`."""
 
     def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
         super().__init__(clock=clock, where=address.where)
@@ -45,7 +45,7 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     def run_steps(self, begin: Callable[[Versions], Steps[T]], *, deadline: float) -> T:
         """Run the steps over one connection, and return their result.
 
-        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if a reply is missing.
+        Raises BackendUnavailable if nothing was sent, and OutcomeUnknown if a reply is missing.
         """
 
         def act(connection: MemcachedConnection) -> T:
@@ -56,7 +56,7 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     def run_all_steps(
         self, begins: Sequence[Callable[[Versions], Steps[T]]], *, deadline: float
     ) -> list[T | LockError]:
-        """Run independent steps in one batch; return a result or an error for each."""
+        """Run independent steps in one batch; return the result or the error of each."""
         ended: dict[int, T | LockError] = {}
 
         def act(connection: MemcachedConnection) -> None:

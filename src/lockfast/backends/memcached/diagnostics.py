@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lockfast.backends.memcached.meta import TextLines
 
 NEARLY_FULL_FRACTION = 0.9
-"""A server that uses more than this fraction of its memory is about to evict."""
+"""A server that uses more than this fraction of its memory is about to evict items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _authentication(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_public(listens: str) -> bool:
-    """Whether any address in `-l` can be reached from elsewhere; no address means all addresses."""
+    """Whether any address in `-l` is public; an empty `-l` means all addresses."""
     return any(
         not _is_private(one.strip()) for one in listens.replace("NULL", "").split(",") or [""]
     )

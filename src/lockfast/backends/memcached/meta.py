@@ -1,4 +1,4 @@
-"""The meta protocol of memcached, as requests to bytes and bytes to replies; no socket here."""
+"""The meta protocol of memcached: turns requests into bytes, and bytes into replies; no I/O."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ STATS = b"stats\r\n"
 STATS_SETTINGS = b"stats settings\r\n"
 STATS_ITEMS = b"stats items\r\n"
 EVERY_KEY = b"lru_crawler metadump hash\r\n"
-"""Lists all keys by walking the hash table. A walk along the LRU lists would miss items that
-move in them meanwhile, such as an item that was just read (16 of 60 were missing)."""
+"""Lists all keys by walking the hash table. A walk along the LRU lists would miss items that move
+within the lists meanwhile, such as an item that was just read (16 of 60 were missing)."""
 
 LINE_MAX_BYTES = 8192
-"""Maximum length of a line from the server; a longer line means that it speaks another protocol."""
+"""Maximum length of a line from the server; a longer line means that the server speaks another
+protocol."""
 
 
 class MetaFlags(NamedTuple):
@@ -26,7 +27,7 @@ class MetaFlags(NamedTuple):
     value: bytes = b""
 
     def number(self, flag: bytes) -> int:
-        """Return the number behind a requested flag, such as the `c` of a CAS value."""
+        """Return the number that follows a flag in the reply, such as the CAS value after `c`."""
         for one in self.flags:
             if one.startswith(flag) and one[1:].lstrip(b"-").isdigit():
                 return int(one[1:])
@@ -54,15 +55,15 @@ MetaReply = MetaFlags | MetaError | TextLines
 
 
 def add(key: bytes, value: bytes, *, seconds: int) -> bytes:
-    """Return the request that adds an item if there is none.
+    """Return the request that adds an item unless the key already has one.
 
-    The reply is HD with the CAS value, or NS if there is an item.
+    The reply is HD with the CAS value, or NS if there already is an item.
     """
     return b"ms %b %d ME T%d c\r\n%b\r\n" % (key, len(value), seconds, value)
 
 
 def swap(key: bytes, value: bytes, *, cas: int, seconds: int) -> bytes:
-    """Return the request that changes the item if it still has this version.
+    """Return the request that changes the item if the item still has this version.
 
     The reply is HD with the next CAS value, EX if the version differs, or NF if there is no item.
     """
@@ -78,7 +79,7 @@ def get(key: bytes) -> bytes:
 
 
 def log_in(user: bytes, password: bytes) -> bytes:
-    """Return the login that a server with an auth file expects first; its key has no meaning."""
+    """Return the login that a server with an auth file expects first; its key is arbitrary."""
     both = b"%b %b" % (user, password)
     return b"set auth 0 0 %d\r\n%b\r\n" % (len(both), both)
 
@@ -86,8 +87,8 @@ def log_in(user: bytes, password: bytes) -> bytes:
 class MetaCodec:
     """Collects bytes and returns replies, one by one and in order.
 
-    From a list of keys it keeps only those that begin with `ours`, because a cache may hold
-    millions.
+    From a list of keys the codec keeps only keys that begin with `ours`, because a cache may hold
+    millions of keys.
     """
 
     __slots__ = ("_at", "_buffer", "_is_listing", "_lines", "_ours")
@@ -125,7 +126,8 @@ class MetaCodec:
                     self._lines.append(line)
                 continue
             if line == b"OK" and not self._is_listing:
-                # Since 1.6.38 this precedes a list of keys; it answers no other request of ours.
+                # Since version 1.6.38 an OK precedes a list of keys. No request of ours is answered
+                # by OK.
                 self._is_listing = True
                 continue
             return self._of_line(code, line)
@@ -162,7 +164,8 @@ _ANSWERS = {
     b"mn": frozenset({b"MN"}),
     b"se": frozenset({b"STORED"}),
 }
-"""Reply codes by the first two bytes of a request; all other requests are answered by lines."""
+"""Reply codes by the first two bytes of a request; all other requests are answered by text
+lines."""
 
 _CODES = frozenset().union(*_ANSWERS.values())
 _REFUSALS = frozenset({b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR", b"BUSY"})

@@ -1,9 +1,10 @@
-"""The content of an item: who holds the name, or that it is free; to bytes and back.
+"""Turns the content of an item, which says who holds the name, into bytes and back.
 
-The head is one line: format, state, claim, ttl, age, token, and the claim that was broken last.
-Then comes the name, then the owner as other stores keep it. The item exists even while nobody holds
-the name, because only an existing item can be changed by compare-and-swap. A late request that
-nobody waits for any more finds another version there, and fails.
+The head is one line: format, state, claim, ttl, age, token, and the claim that was broken last. The
+next line is the name, and the rest is the owner, in the same form as in other stores. The item
+exists even while nobody holds the name, because only an existing item can be changed by
+compare-and-swap. A late request that nobody waits for any more finds another version of the item,
+and fails.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lockfast.model import Closing, Held, Holder, Inspection, Owner
 if TYPE_CHECKING:
     from lockfast.model import Claim
 
-# The key of a name: the name itself where a key may contain it, otherwise its hash.
+# The key of a name is the name itself if a key may contain it, otherwise a hash of the name.
 
 KEY_MAX_BYTES = 250
 """Maximum length of a memcached key, in bytes."""
@@ -37,7 +38,11 @@ different ways."""
 
 @lru_cache(1024)
 def key_of(namespace: str, name: str) -> bytes:
-    """Return the key of a name. No namespace contains = or #, so no two names share a key."""
+    """Return the key of a name.
+
+    No two names share a key, not even in different namespaces, because no namespace contains = or
+    #.
+    """
     key = f"{namespace}={name}"
     if len(key) <= KEY_MAX_BYTES and _PLAIN.fullmatch(name):
         return key.encode()
@@ -45,13 +50,14 @@ def key_of(namespace: str, name: str) -> bytes:
 
 
 def listed_prefix(namespace: str) -> bytes:
-    """Return the prefix of our keys in the server's list of all keys, which quotes them."""
+    """Return the prefix of our keys as they appear, quoted, in the server's list of keys."""
     return quote(namespace, safe="").encode()
 
 
 ITEM_FORMAT = 1
 FREE_ITEM_SECONDS = 86_400
-"""How long a FREE item is kept after its last change, in seconds. Nothing depends on it."""
+"""How long a FREE item is kept after its last change, in seconds. Correctness does not depend on
+it."""
 
 _NOBODY = "-"
 
@@ -68,7 +74,7 @@ class ItemRecord(NamedTuple):
     """The content of one item.
 
     `age` is how long the name had been held when the item was written, by the holder's clock. The
-    record is a tuple for speed, because each lock cycle makes two.
+    record is a tuple for speed, because each lock cycle makes two records.
     """
 
     state: ItemState
@@ -84,8 +90,8 @@ class ItemRecord(NamedTuple):
     def seconds(self) -> int:
         """How long the server should keep the item, in seconds.
 
-        The server counts whole seconds and may expire an item up to one second early, so one second
-        is added for a holder that trusts its full ttl.
+        A holder trusts its full ttl. The server counts whole seconds and may expire an item up to
+        one second early, so one second is added.
         """
         return FREE_ITEM_SECONDS if self.state is ItemState.FREE else seconds_for(self.ttl)
 
@@ -123,11 +129,11 @@ class ItemRecord(NamedTuple):
     # -- answers ---------------------------------------------------------------------------
 
     def held(self, *, remaining: float) -> Held:
-        """Return the record as the answer to a claim."""
+        """Return the record as the reply to a claim that cannot hold now."""
         return Held(self._holders(remaining), None, remaining, self._closing(remaining))
 
     def inspection(self, *, remaining: float) -> Inspection:
-        """Return the record as the answer to an inspection."""
+        """Return the record as the reply to an inspection."""
         token = self.token or None
         return Inspection(
             self.name, 1, self._holders(remaining), (), token, self._closing(remaining)
@@ -159,12 +165,12 @@ def seconds_for(ttl: float) -> int:
 
 
 def unheld(name: str) -> ItemRecord:
-    """Return the record to add where there is no item."""
+    """Return the record for a name that has no item yet."""
     return ItemRecord(ItemState.FREE, name)
 
 
 def record_of(value: bytes, *, key: bytes) -> ItemRecord:
-    """Return the record in an item; raises ConfigurationError if it is not ours to read."""
+    """Return the record in an item; ConfigurationError if the item is not ours or is too new."""
     head, _, rest = value.partition(b"\n")
     fields = head.split(b" ")
     if fields[0].isdigit() and int(fields[0]) > ITEM_FORMAT:

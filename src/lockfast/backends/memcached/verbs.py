@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def handshake(address: Address) -> Generator[bytes, meta.MetaReply, None]:
-    """Check with a no-op that meta commands are known, and log in if the server requires it.
+    """Check with a no-op that the server has meta commands, and log in if the server requires it.
 
     The login must not come first, because it is a `set` of an item, and a server that requires no
-    password would store ours as an item that anyone can read.
+    password would store our password as an item that anyone can read.
     """
     answer = yield meta.NOOP
     if address.login is not None and errors.asks_for_login(answer):
@@ -44,8 +44,8 @@ def _accepted(answer: meta.MetaReply, address: Address) -> meta.MetaReply:
 
 # How long each claim waits before it asks again, since this store has no wakeups and no line.
 #
-# The pauses are short at first, so that a lock which is held briefly is acquired soon, and grow, so
-# that many long waiters do not keep the server busy. The caller has to hold a mutex.
+# The first pauses are short, so that a lock that is held briefly is acquired soon. Later pauses are
+# longer, so that many waiters do not keep the server busy. The caller must hold a mutex.
 
 FIRST_POLL_SECONDS = 0.002
 LONGEST_POLL_SECONDS = 0.25
@@ -58,7 +58,7 @@ class PollPauses:
         self._attempts: dict[str, int] = {}
 
     def with_retry(self, claim: Claim, held: Held, *, jitter: float) -> Held:
-        """Return the answer with the time of the next poll, at the latest when the item expires."""
+        """Return the reply with the time of the next poll, at the latest when the item expires."""
         attempt = self._attempts.get(claim.id, 0)
         self._attempts[claim.id] = attempt + 1
         pause = delay(attempt, jitter=jitter, first=FIRST_POLL_SECONDS, most=LONGEST_POLL_SECONDS)
@@ -75,13 +75,13 @@ T = TypeVar("T")
 # What each verb of the port does to an item, as generators that yield a request and are sent its
 # reply.
 #
-# Thus the same steps serve a thread and a task. All requests of a verb use one connection, because
-# a CAS value is valid only on the connection that received it. A restarted server counts from 1
-# again, and our number could then be that of another client's item.
+# So threads and tasks can run the same steps. All requests of a verb use one connection, because a
+# CAS value is valid only on the connection that received it. A restarted server counts CAS values
+# from 1 again, and an old value of ours could then match another client's item.
 
 Steps: TypeAlias = Generator[bytes, meta.MetaFlags, T]
-"""The transport sends each reply into the steps, and gets a T at the end. An error from the server
-ends the steps, and is raised to the caller, not inside them."""
+"""The transport sends each reply into the generator, which returns a T at the end. An error from
+the server is raised to the transport's caller, and the generator is not resumed."""
 
 VERSIONS_MAX = 1000
 """Number of names whose last version a connection remembers."""
@@ -90,7 +90,8 @@ VERSIONS_MAX = 1000
 class SeenItem(NamedTuple):
     """An item as it was read or written.
 
-    `at` is when that was, by our clock, and `remaining` is how long the server keeps the item.
+    `at` is when the item was read or written, by our clock. `remaining` is how long the server
+    keeps the item from then on.
     """
 
     record: ItemRecord | None
@@ -100,14 +101,14 @@ class SeenItem(NamedTuple):
 
 
 class Versions:
-    """The items that one connection has written, which saves reading them again."""
+    """The items that one connection has written, kept so that they need not be read again."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
         self._seen: dict[bytes, SeenItem] = {}
 
     def of(self, key: bytes) -> ItemRecord | None:
-        """Return the item's record if this connection knows it, otherwise None."""
+        """Return the item's record if this connection remembers it, otherwise None."""
         seen = self._seen.get(key)
         return None if seen is None else seen.record
 
@@ -139,8 +140,9 @@ def acquire(
 ) -> Steps[Grant | Held]:
     """Take the name if it is free; if the claim holds it already, extend its lease.
 
-    `mint` makes the token from the last one. `is_over` reports whether the claim was withdrawn, and
-    is called once the version is known. A later withdrawal sees this version too, and replaces it.
+    `mint` makes the new token from the last token. `is_over` reports whether the claim was
+    withdrawn, and is called once the item's version is known. A withdrawal that comes later sees
+    this version too, and replaces it.
     """
     known = versions.of(key)
     may_pass = known is not None and (known.state is ItemState.FREE or known.is_of(claim))
@@ -166,7 +168,7 @@ def acquire(
             return record.held(remaining=seen.remaining)
         if is_ours:
             return Grant(claim, wanted.token or None, claim.ttl)
-        # Another client was faster, or a late request of ours that nobody waits for was executed.
+        # Another client was faster, or the server has executed a late request of ours.
         seen = yield from _read(versions, key)
 
 
@@ -183,10 +185,10 @@ def renew(versions: Versions, key: bytes, claim: Claim) -> Steps[Renewal]:
 def end(
     versions: Versions, key: bytes, claim: Claim, *, min_hold: float, tombstone: bool
 ) -> Steps[bool]:
-    """End the claim's hold on the name; true iff it had one.
+    """End the claim's hold on the name; return whether the claim held it.
 
-    A tombstone also guards against a request of the claim that is still on its way: that request
-    names the version it saw, so a FREE item is written again to get another version.
+    With a tombstone, even a FREE item is written again, so that it gets another version. A request
+    of the claim that is still on its way names the version that it saw, and will fail.
     """
     seen = yield from _known_item(versions, key, claim)
     while (record := seen.record) is not None:
@@ -204,9 +206,9 @@ def end(
 
 
 def break_(versions: Versions, key: bytes, *, token: int | None) -> Steps[tuple[Holder, ...]]:
-    """End the hold on the name, or only a hold with this token.
+    """End the hold on the name; with `token`, only if the hold has that token.
 
-    The item records the broken claim, so that its holder learns of it.
+    The item records the broken claim, so that its holder learns that the hold was broken.
     """
     seen = yield from _read(versions, key)
     while (record := seen.record) is not None and record.state is ItemState.HELD:
@@ -226,7 +228,7 @@ def inspect(versions: Versions, key: bytes, name: str) -> Steps[Inspection]:
 
 
 def named(versions: Versions, key: bytes) -> Steps[Inspection | None]:
-    """Return who holds the name behind a key; None if the item is gone."""
+    """Return who holds the name whose item has this key; None if the item is gone."""
     seen = yield from _read(versions, key)
     return None if seen.record is None else seen.record.inspection(remaining=seen.remaining)
 
@@ -242,14 +244,14 @@ def _read(versions: Versions, key: bytes) -> Steps[SeenItem]:
         return SeenItem(None, 0, now, 0.0)
     record = record_of(reply.value, key=key)
     remaining = reply.number(b"t")
-    # The server counts whole seconds, the first of which may be cut short. Assume that the hold is
-    # younger rather than older, because min_hold is counted by the age.
+    # The server counts whole seconds, and the first of them may be cut short. If in doubt, assume
+    # that the hold is younger, because the age decides when a min_hold has passed.
     record = record.aged(record.seconds - remaining - 1)
     return SeenItem(record, reply.number(b"c"), now, float(max(0, remaining)))
 
 
 def _known_item(versions: Versions, key: bytes, claim: Claim) -> Steps[SeenItem]:
-    """Return the item; it is read unless this connection wrote the claim into it."""
+    """Return the item, read from the server unless this connection wrote the claim into it."""
     known = versions.of(key)
     if known is not None and known.is_of(claim):
         return versions.take(key)
@@ -259,7 +261,7 @@ def _known_item(versions: Versions, key: bytes, claim: Claim) -> Steps[SeenItem]
 def _extended(
     versions: Versions, key: bytes, seen: SeenItem, record: ItemRecord, claim: Claim
 ) -> Steps[bool]:
-    """Restart the server's expiry, and record how long the name has been held so far."""
+    """Restart the item's expiry, and record how long the name has been held so far."""
     now = versions.now()
     wanted = record.aged(now - seen.at)._replace(ttl=claim.ttl)
     return (yield from _swapped(versions, key, seen, wanted, at=now))
@@ -268,10 +270,10 @@ def _extended(
 def _swapped(
     versions: Versions, key: bytes, seen: SeenItem, wanted: ItemRecord, *, at: float | None = None
 ) -> Steps[bool]:
-    """Change the item if it is still as it was seen; false if it is not.
+    """Change the item if it still has the version that was seen; return whether it was changed.
 
-    The age of the record counts from `at`. By default that is the arrival of the reply, so that the
-    time a grant was under way does not cut a min_hold short.
+    The age of the record counts from `at`, by default from the arrival of the reply. If the age
+    counted from the request, the time that a grant takes to arrive would cut a min_hold short.
     """
     value, seconds = wanted.to_bytes(), wanted.seconds
     reply = yield meta.swap(key, value, cas=seen.cas, seconds=seconds)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def named_store(url: SplitResult, namespace: str) -> dict[str, Any]:
-    """Return the arguments for the store in the URL; plain `memory://` is a new, private one."""
+    """Return the arguments for the store in the URL; plain `memory://` is a new, private store."""
     # Clients that share a store by name are still kept apart by their namespaces.
     name = url.netloc + url.path
     chosen = f"{namespace}/{name}" if name else ""

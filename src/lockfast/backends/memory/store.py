@@ -1,9 +1,9 @@
 """Doors in a dict: the reference store, shared by clients of one process.
 
 A finalizer or a signal handler may call the store while the same thread is in the middle of a step.
-A call for another door is not affected. At the same door, a release or a withdrawal is deferred
-until the step has ended. Any other call fails and may be repeated, because a door in the middle of
-a step has no valid answer.
+Such a call works as usual at any other door. At the same door, a release or a withdrawal is
+deferred until the step has ended. Any other call fails and may be repeated, because a door in the
+middle of a step has no valid answer.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 
 class MemoryStore:
-    """Every method is one step under one mutex; waiters are woken after it is released."""
+    """Every method is one step under one mutex; waiters are woken after the mutex is released."""
 
     door = Door
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         # Tokens grow with a clock that starts at wall-clock time, so that a new store under the
-        # same name continues above the old one's tokens. Expiry never reads the wall clock.
+        # same name continues above the tokens of the old store. Expiry never reads the wall clock.
         self._epoch = time.time() - clock.now()
         self._doors: dict[str, Door] = {}
         self._mutex = threading.RLock()
@@ -123,7 +123,7 @@ class MemoryStore:
         return sorted(names, key=str.encode)
 
     def after_fork_in_child(self) -> None:
-        """Start empty: this is the child's own store, which has no holds of the parent."""
+        """Start empty, because the child has a store of its own without the parent's holds."""
         self._mutex = threading.RLock()
         self._inside = set()
         self._deferred.clear()
@@ -178,8 +178,8 @@ class MemoryStore:
             self._doors[name] = door
         else:
             # Keep a single number for all idle names together, because a million past names must
-            # not take up memory. Compare it without a call, so that nothing can interrupt us
-            # between reading and writing it.
+            # not take up memory. Compare that number without a call, so that nothing can interrupt
+            # us between reading and writing it.
             if door.token > self._floor:  # noqa: PLR1730 - `max` is a call
                 self._floor = door.token
             self._doors.pop(name, None)
@@ -194,14 +194,14 @@ class MemoryStore:
         return wakeups
 
 
-# `memory://tests` names a store that all clients of this process share while one of them lives.
-# This is module state, because a URL is all that two clients have in common.
+# `memory://tests` names a store that all clients of this process share for as long as any of them
+# exists. The names are module state, because a URL is all that two clients have in common.
 _named: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
 _naming = threading.RLock()
 
 
 def named_store(name: str, clock: Clock) -> MemoryStore:
-    """Return the store of that name; an empty name makes a new, private one."""
+    """Return the store of that name; an empty name means a new, private store."""
     if not name:
         return MemoryStore(clock)
     with _naming:

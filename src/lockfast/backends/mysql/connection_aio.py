@@ -55,17 +55,17 @@ class MysqlConnection:
             program_name="lockfast",
             connect_timeout=left,
         )
-        # Store the connection before it connects. Otherwise a cancellation at the moment it
-        # succeeds would leave it open.
+        # Store the connection before it connects. Otherwise a cancellation that comes just as the
+        # connection is made would leave it open.
         self._connection = connection
-        # The driver's own timeout covers the first step only.
+        # The driver's own timeout covers only the first step of connecting.
         work = asyncio.ensure_future(connection.connect())
         try:
             await asyncio.wait([work], timeout=left)
         finally:
             is_late = not work.done()
-            # Retrieve the outcome in any case, because nothing else does if the caller is cancelled
-            # here.
+            # Retrieve the outcome in any case, because nothing else retrieves it if the caller is
+            # cancelled here.
             work.add_done_callback(_outcome)
             if is_late:
                 self._give_up(work)
@@ -81,7 +81,7 @@ class MysqlConnection:
         """Cancel the task repeatedly until it has ended.
 
         The driver has no timeout once the server is reached. It connects with `asyncio.wait_for`,
-        which in Python 3.11 swallows a cancellation that arrives just as it finishes.
+        which in Python 3.11 swallows a cancellation that arrives just as the attempt finishes.
         """
         if not work.done():
             work.cancel()
@@ -91,12 +91,12 @@ class MysqlConnection:
         """Return the rows of each query, all in one round trip, or raise the driver's error.
 
         The answer to a writing statement is one row with the number of rows changed and the insert
-        id. An error from the server leaves the connection as it was; after any other error it is
-        closed.
+        id. An error from the server leaves the connection as it was; after any other error the
+        connection is closed.
         """
         connection, left = self._connection, self._left(deadline)
         if connection is None:
-            raise errors.no_time(where=self._where)  # the last request's timer closed it
+            raise errors.no_time(where=self._where)  # closed by an earlier timer
         # This timer closes the connection. The driver's own timeout works by cancelling, and costs
         # a task.
         timer = self._loop.call_later(left, self._disconnect)
@@ -130,10 +130,10 @@ class MysqlConnection:
         return self._connection is not None and self._connection.connected
 
     def is_sound(self) -> bool:
-        """Whether the server has not hung up, judged without sending anything."""
+        """Whether the server still keeps the connection open, judged without sending anything."""
         return self.is_open and self._is_sound(self._connection)
 
-    def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - it has no types
+    def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - the driver has no types
         # Only a private attribute of the driver shows whether the server has hung up. Data that was
         # not requested is the server's last message before it hangs up.
         proto = getattr(connection, "_proto", None)
@@ -141,7 +141,7 @@ class MysqlConnection:
         return connection.connected and not is_over
 
     def close(self) -> None:
-        """Close the connection; the server rolls back what is not committed."""
+        """Close the connection; the server rolls back the open transaction."""
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -149,7 +149,7 @@ class MysqlConnection:
         if not self._loop.is_closed():
             _abort(connection)
 
-    def _take_over(self, connection: Any) -> None:  # noqa: ANN401 - it has no types
+    def _take_over(self, connection: Any) -> None:  # noqa: ANN401 - the driver has no types
         if connection.loop is not self._loop:
             raise ConfigurationError(
                 f"{self._where}: the connection belongs to another event loop; make one in the "
@@ -168,8 +168,8 @@ class MysqlConnection:
         sock = None if transport is None else transport.get_extra_info("socket")
         if sock is not None:
             fork.abandon(connection)
-            # Put /dev/null under the same descriptor, so that whatever closes the descriptor later
-            # closes only that.
+            # Put /dev/null under the same descriptor number. Closing that number later then closes
+            # nothing else.
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, sock.fileno())
             os.close(nothing)
@@ -179,14 +179,14 @@ def _outcome(work: asyncio.Future[Any]) -> BaseException | None:
     return None if work.cancelled() else work.exception()
 
 
-def _abort(connection: Any) -> None:  # noqa: ANN401 - it has no types
+def _abort(connection: Any) -> None:  # noqa: ANN401 - the driver has no types
     transport = getattr(connection, "_transport", None)
     if transport is not None:
-        # A regular close waits until everything is sent, which may be never.
+        # A regular close waits until everything is sent, which may never happen.
         transport.abort()
 
 
-async def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - it has no types
+async def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - the driver has no types
     if cursor.description is None:
         return [(cursor.rowcount, cursor.lastrowid)]
     rows: Rows = await cursor.fetchall()

@@ -34,8 +34,8 @@ def for_each_pinned(form: Callable[[Pinned], str]) -> str:
 
 
 SESSION_SETTINGS: Sequence[Query] = (
-    # Every read that a decision depends on comes after the lock, and has to see what others wrote
-    # before that.
+    # Every read on which a decision depends comes after the lock, and has to see what other clients
+    # wrote before the lock was taken.
     Query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ()),
     Query(f"SET SESSION {for_each_pinned(lambda one: f'{one.name} = {one.value}')}", ()),
 )
@@ -53,7 +53,7 @@ FRAMING = Framing(
     ),
     commit=(Query("COMMIT", ()), _IDLE),
     roll_back=(Query("ROLLBACK", ()), _IDLE),
-    # No client can be idle in the middle of a single round trip.
+    # This framing sets no idle timeout, because no client can be idle within a single round trip.
     opening=(Query("START TRANSACTION", ()),),
     closing=(Query("COMMIT", ()),),
 )
@@ -72,13 +72,13 @@ def check_server(answers: Sequence[Rows], *, where: str) -> None:
 # Checks whether a borrowed connection can be used for our requests, and restores its session.
 
 IN_TRANSACTION = 1
-"""The bit of the server's status, sent with every reply, that says that a transaction is open."""
+"""The bit that shows an open transaction, in the server status that comes with every reply."""
 
 FROZEN_SECONDS = 2.0
 """If a session's statement time is further than this from the real time, it was fixed by SET
 timestamp."""
 
-# Each value follows its name, since servers differ in which variables they have.
+# In the row, each value follows its name, because not every server has all of the variables.
 _ISOLATION = "'isolation', @@SESSION"
 _CLOCKS = "UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(SYSDATE(6))"
 LOOK = Query(
@@ -104,7 +104,8 @@ def restore_statements(rows: Rows, *, where: str) -> Sequence[Query]:
         )
     isolation = found.pop("isolation").replace("-", " ")
     return (
-        # Clear the variables in which our statements pass on values, which may be long.
+        # Clear the variables that our statements use to pass on values, because the values may be
+        # long.
         Query("SET @lockfast_deeds = NULL, @lockfast_ready = NULL"),
         Query(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}"),
         Query(f"SET SESSION {', '.join(f'{one} = %s' for one in found)}", tuple(found.values())),
@@ -137,7 +138,7 @@ def refuse_transaction(status: int, *, where: str) -> None:
         )
 
 
-def where_of(client: Any) -> str:  # noqa: ANN401 - what the application has
+def where_of(client: Any) -> str:  # noqa: ANN401 - the application's client
     """Return the location of an engine or a connection for display, without a password."""
     if is_engine(client):
         return location_of_client("mysql", client.url.host, client.url.port, client.url.database)

@@ -67,11 +67,12 @@ class MysqlConnection:
         """Return the rows of each query, all in one round trip, or raise the driver's error.
 
         The answer to a writing statement is one row with the number of rows changed and the insert
-        id. An error from the server leaves the connection as it was; after any other error it is
-        closed.
+        id. An error from the server leaves the connection as it was; after any other error the
+        connection is closed.
         """
         connection, left = self._connection, self._left(deadline)
-        # The driver accepts timeouts only when it connects, and each request has its own.
+        # The driver accepts timeouts only when it connects, but each request has a timeout of its
+        # own.
         connection._read_timeout = connection._write_timeout = left  # noqa: SLF001
         try:
             with connection.cursor(Cursor) as cursor:
@@ -92,7 +93,7 @@ class MysqlConnection:
         return answers
 
     def _takes_many(self) -> bool:
-        """Whether statements may be sent together; a borrowed connection may lack the flag."""
+        """Whether statements may be sent together; a borrowed connection may not allow that."""
         return bool(self._connection.client_flag & CLIENT.MULTI_STATEMENTS)
 
     def _left(self, deadline: float) -> float:
@@ -107,10 +108,10 @@ class MysqlConnection:
         return self._connection is not None and self._connection.open
 
     def is_sound(self) -> bool:
-        """Whether the server has not hung up, judged without sending anything."""
+        """Whether the server still keeps the connection open, judged without sending anything."""
         return self.is_open and self._is_sound(self._connection)
 
-    def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - it has no types
+    def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - the driver has no types
         if not connection.open:
             return False
         poll = here.Poll()
@@ -119,7 +120,7 @@ class MysqlConnection:
         return not poll.poll(0)
 
     def close(self) -> None:
-        """Close the connection; the server rolls back what is not committed."""
+        """Close the connection; the server rolls back the open transaction."""
         self._disconnect()
 
     def _disconnect(self) -> None:
@@ -128,7 +129,7 @@ class MysqlConnection:
             # A regular close would wait for the socket, and the server needs no goodbye.
             connection._force_close()  # noqa: SLF001
 
-    def _take_over(self, connection: Any) -> None:  # noqa: ANN401 - it has no types
+    def _take_over(self, connection: Any) -> None:  # noqa: ANN401 - the driver has no types
         self._patience = connection._read_timeout, connection._write_timeout  # noqa: SLF001
         self._connection = connection
 
@@ -149,7 +150,7 @@ class MysqlConnection:
             os.close(sock.detach())
 
 
-def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - it has no types
+def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - the driver has no types
     if cursor.description is None:
         return [(cursor.rowcount, cursor.lastrowid)]
     rows: Rows = cursor.fetchall()

@@ -1,4 +1,4 @@
-"""The URLs of MySQL and MariaDB, which are one store, and the clients that may lend connections."""
+"""The URLs of MySQL and MariaDB, and the clients that may lend connections to this backend."""
 
 from __future__ import annotations
 

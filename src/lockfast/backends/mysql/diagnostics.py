@@ -27,7 +27,7 @@ SESSION_QUERY = Query(
     " 'tcp_keepalive_probes')",
     (),
 )
-"""The settings of our own sessions; each server lists those that it has."""
+"""The settings of our own sessions; each server lists only the variables that it has."""
 
 SLOW_TO_NOTICE_SECONDS = 300.0
 
@@ -109,7 +109,7 @@ def _isolation(settings: Mapping[str, str]) -> Finding:
     level = settings.get("transaction_isolation") or settings.get("tx_isolation", "")
     logs = settings.get("log_bin") == "ON" and settings.get("binlog_format") == "STATEMENT"
     if logs:
-        # InnoDB then refuses every write of a READ COMMITTED transaction.
+        # With this format, InnoDB refuses every write of a READ COMMITTED transaction.
         return Finding(
             "error",
             "isolation",
@@ -150,7 +150,7 @@ def _keepalives(settings: Mapping[str, str]) -> Finding:
 
 
 def not_there(tables: MysqlTables) -> Finding:
-    """Return the finding for missing tables; a server hides them from users without privileges."""
+    """Return the finding for missing tables; a server also hides tables from unprivileged users."""
     return Finding(
         "note",
         "tables",

@@ -1,8 +1,8 @@
 """The statements of a door, which lock the name's row and then read the other entries.
 
-Locking and reading are separate statements, because the read has to return what is there once the
-row is ours. The reads after the lock are locking reads as well, because only locking reads see the
-latest commits in every isolation level.
+Locking and reading are separate statements, because the read has to see the entries as they are
+once the row is locked. The reads after the lock are locking reads as well, because only locking
+reads see the latest commits in every isolation level.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ WHERE `key` = %s
 
 
 class MysqlDialect:
-    """Builds the queries that read and write doors; runs none."""
+    """Builds the queries that read and write doors, without running them."""
 
     def __init__(self, tables: MysqlTables) -> None:
         def said(text: str) -> str:

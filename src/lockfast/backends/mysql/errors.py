@@ -118,7 +118,7 @@ _UNREACHABLE = (
 
 
 def code_of(error: BaseException) -> int | None:
-    """Return the number of a driver's error, None if it has none."""
+    """Return the number of a driver's error, or None if the error has no number."""
     code = error.args[0] if error.args else None
     return code if isinstance(code, int) and code else None
 

@@ -84,13 +84,13 @@ class MysqlTables:
 
     @property
     def right_to_make(self) -> str:
-        """The privilege that a user needs to create the tables, for messages."""
+        """The privilege that a user needs to create the tables, as named in messages."""
         return "CREATE on the database"
 
     # -- creating and dropping the tables ----------------------------------------------
 
     def definition(self) -> list[str]:
-        """Return the statements that create what is missing."""
+        """Return the statements that create the missing tables."""
         # The second key is for long lines. A request reads only the entries that do not wait and
         # the head of the line.
         keys = "PRIMARY KEY (`key`, arrived), KEY standings (`key`, standing, arrived)"
@@ -109,7 +109,7 @@ class MysqlTables:
         return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
 
     def make(self) -> Steps[None]:
-        """Create what is missing."""
+        """Create the missing tables."""
         yield [Query(one) for one in self.definition()]
 
     def drop(self) -> list[Query]:

@@ -19,8 +19,8 @@ connections that their client could not close."""
 
 LOCK_WAIT_SECONDS = 2.0
 """How long a request waits for a locked row before it fails and is repeated, in seconds. The limit
-also keeps a request that its client has given up on from waiting much longer and taking effect
-late."""
+also applies to a request that its client has given up. Such a request must not wait much longer and
+take effect late."""
 
 # The servers that have a variable, as the start of an executable comment. These servers read the
 # contents of the comment, and all others skip it. So one text serves all servers, even behind a

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MICROSECONDS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))"
 NOW = f"({MICROSECONDS} / 1e6)"
 # UTC_TIMESTAMP is the time at which the statement began. It is used in a statement that follows the
-# locking one.
+# locking statement.
 BEGUN_MICROSECONDS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 BEGUN = f"({BEGUN_MICROSECONDS} / 1e6)"
 
@@ -63,8 +63,8 @@ WHERE `key` = %s AND {_EMPTY}
 # In a VALUES list, too, each value sees the values before it. If the name has a row, every
 # assignment checks again that the door is empty, so the assignment that fills the door, that of
 # `id`, comes last. If the door is not empty, the insert id is 0, which means that there is no
-# token. The number of changed rows would not do, because a connection that counts the rows found,
-# as SQLAlchemy's connections do, also counts a row that was not changed.
+# token. The number of changed rows cannot be used instead. Some connections, such as those of
+# SQLAlchemy, report the number of rows found, which includes a row that was not changed.
 _TAKE_NEW = f"""
 INSERT INTO {{door}} (`key`, last_token, token, client, owner, party, weight, ttl, lock_delay,
     min_hold, standing, since, until, bell, capacity, crowd, head, id)
@@ -87,7 +87,7 @@ UPDATE {{door}} SET token = LAST_INSERT_ID(token), id = '', client = '', owner =
 WHERE `key` = %s AND id = %s AND crowd = 0 AND standing = 0 AND until > {NOW}
     AND since + min_hold <= {NOW}
 """
-# `head` is assigned to itself, so that the name's row is locked first, as it is by everything that
+# `head` is assigned to itself, so that the name's row is locked first, as in every statement that
 # changes an entry. Otherwise a transaction that has just read that the admission window has ended
 # would delete our new hold.
 _CONFIRM = f"""
@@ -139,9 +139,9 @@ def _operations(*names: str) -> str:
     return f"{_given(*names)} AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)"
 
 
-# Rows that others have locked are skipped, and their claims go through the door, because otherwise
-# one name whose transaction does not end would hold up the whole batch. Only rows to be changed
-# stay locked.
+# Rows that other transactions have locked are skipped, and their claims go through the door.
+# Otherwise one name whose transaction does not end would hold up the whole batch. Only rows to be
+# changed stay locked.
 _LOCK = f"""
 SELECT GROUP_CONCAT(j.n) INTO @lockfast_ready FROM {_operations("n", "what", "k", "id")}
 WHERE CASE j.what
@@ -154,11 +154,11 @@ FOR UPDATE SKIP LOCKED
 
 
 def _change(more: Mapping[str, str]) -> str:
-    """Return the statement that changes the rows that are ready, with these expressions.
+    """Return the statement that changes the locked rows; `more` has expressions for more columns.
 
     The statement is an INSERT of rows that all exist, because an UPDATE joined with a list takes
-    longer. The kind of operation is passed in the column `standing`. The rows are locked, so none
-    is deleted or created meanwhile.
+    longer. The kind of operation is passed in the column `standing`. The rows are locked, so no
+    other transaction can delete them meanwhile.
     """
     read = (*_COLUMNS, *(name for name in more if more[name].startswith("j.")))
     whose, how = (
@@ -227,7 +227,7 @@ WHERE d.id = '' AND d.crowd = 0 FOR UPDATE
 
 
 class MysqlStatements:
-    """Builds the queries of the uncontended cycle; runs none."""
+    """Builds the queries of the uncontended cycle, without running them."""
 
     def __init__(self, tables: MysqlTables, *, namespace: str) -> None:
         def said(text: str) -> str:
@@ -314,7 +314,7 @@ def _is_as_usual(claim: Claim) -> bool:
 
 _OLD = f"last_token < ({NOW} - {REAP_AFTER_SECONDS}) * 1000000"
 # The lease, and any lock_delay or min_hold that outlasted it, ended more than REAP_AFTER_SECONDS
-# ago. So its holder died, and nobody has asked for the name since.
+# ago. So the holder died, and nobody has asked for the name since.
 _OVER = f"GREATEST(until + lock_delay, since + min_hold) < {NOW} - {REAP_AFTER_SECONDS}"
 _NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
 
@@ -323,13 +323,13 @@ SELECT COUNT(*), MAX(`key`), 0, COALESCE(MAX(is_left), 0) FROM (
     SELECT `key`, {_NOBODY} AS is_left FROM {{door}} WHERE `key` > %s ORDER BY `key` LIMIT %s
 ) AS seen
 """
-# A row that is in use is locked, and is skipped, because a reaper that waited would make others
-# wait behind it. The condition is evaluated on the row as it is once it is locked.
+# A row that is in use is locked, and the reaper skips it, because a waiting reaper would make other
+# transactions wait behind it. The condition is evaluated on the row as it is once it is locked.
 _LOCK_IDLE = f"""
 SELECT `key`, crowd FROM {{door}} WHERE `key` > %s AND `key` <= %s AND {_NOBODY}
 ORDER BY `key` FOR UPDATE SKIP LOCKED
 """
-# A waiting entry never expires. But if nothing was inside for a day, a live waiter would have been
+# A waiting entry never expires. But if no entry was inside for a day, a live waiter would have been
 # admitted. The entries are read once the name is locked, by a locking read, which sees the latest
 # commits.
 _ALIVE = f"""
@@ -351,7 +351,7 @@ class MysqlReaper(Reaper):
         super().__init__(reap)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
-        """Reap names after the first key, up to the second; return how many were deleted."""
+        """Delete idle names after the first key, up to the second; return how many were deleted."""
         [found] = yield [Query(self._lock, between)]
         keys = [bytes(key) for key, _ in found]
         crowded = [bytes(key) for key, crowd in found if crowd]

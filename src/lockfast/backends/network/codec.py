@@ -1,8 +1,8 @@
 """Bytes in, replies out: what a connection needs from the codec of a protocol.
 
-The rule for all our connections: a reply of unexpected shape is BackendMisbehaved and closes the
-connection that it came on. The server may read the protocol differently from us, so the next bytes
-may be a part of this reply, and would be taken for the reply to another request. A new store must
+The rule for all our connections is that a reply of unexpected shape raises BackendMisbehaved and
+closes its connection. The server may read the protocol differently from us. Then the next bytes may
+still be part of this reply, and would be taken for the reply to another request. A new store must
 read its replies with `read`, or raise ProtocolError or Misread before the connection is used again.
 """
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 NEED_MORE: Final = object()
 """Returned in place of a reply when more bytes are needed. It is not an exception, because every
-request would raise it, and a shared instance would collect the frames of everything that ever
-raised it."""
+request would raise it, and a shared exception object would collect the frames of every call that
+ever raised it."""
 
 UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError)
 """The errors that reading a reply of unexpected shape raises."""
@@ -60,11 +60,11 @@ class Leavable(Protocol):
 
 
 def read(reading: Callable[[Any], T], reply: object, *, transport: Leavable) -> T:
-    """Return the reply as `reading` parses it, under the rule in the module's docstring."""
+    """Return the reply as parsed by `reading`; leave the connections if it cannot be parsed."""
     try:
         return reading(reply)
     except LockError as error:
-        if isinstance(error, BackendMisbehaved):  # already has the store's own message
+        if isinstance(error, BackendMisbehaved):  # the error has the store's own message
             transport.leave()
         raise
     except UNREADABLE as error:

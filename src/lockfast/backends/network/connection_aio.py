@@ -1,8 +1,8 @@
 """Connection and transport of the asyncio flavour: one multiplexed connection.
 
-`connection_threads` is its counterpart. Requests that tasks make in one turn of the loop go out
-together; replies are matched in order. A request that was cancelled or timed out keeps its place in
-the queue, and its reply is read and dropped.
+`connection_threads` is its counterpart. Requests that tasks make in one turn of the loop are sent
+together; replies are matched to requests in order. A request that was cancelled or timed out keeps
+its place in the queue, and its reply is read and dropped.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 __all__ = ["SocketConnection", "SocketTransport"]
 
 FLUSH_BATCH = 16
-"""Number of requests of one turn of the loop that are sent together, so that the server has work
-while the other tasks still write theirs."""
+"""Number of requests after which a batch is sent before its turn of the loop ends, so that the
+server has work while other tasks still write their requests."""
 
 SILENCE_SECONDS = 0.2
 """Minimum silence before a connection counts as cut, in seconds. A lost packet is not sent again
 sooner (Linux's minimum retransmission timeout), and a request may have a timeout shorter than a
-round trip. After less silence only that request fails, because the others on the connection have
-time left."""
+round trip. After less silence only the late request fails, because the other requests on the
+connection have time left."""
 
 
 class ReplyTarget(Protocol):
-    """Receives a reply; it is a future, or an object like one that collects several replies."""
+    """The receiver of a reply: a future, or an object that collects several replies."""
 
     def done(self) -> bool:
         """Whether nobody waits for the reply any more."""
@@ -74,8 +74,8 @@ class SocketConnection(asyncio.Protocol):
         self._outbox: list[bytes] = []
         # Three columns, with an entry for each request that was sent or will be sent in this turn
         # of the loop: the receiver of the reply, the deadline and, once the request was sent, the
-        # time of sending. One object per request would be one more for the garbage collector to
-        # visit, for each of a thousand tasks.
+        # time of sending. With an object for each request, a thousand tasks would mean a thousand
+        # more objects for the garbage collector to visit.
         self._waiting: deque[ReplyTarget] = deque()
         self._deadlines: deque[float] = deque()
         self._sent_at: deque[float] = deque()
@@ -90,7 +90,7 @@ class SocketConnection(asyncio.Protocol):
 
     @property
     def owed(self) -> int:
-        """How many replies are still to come, including those that nobody waits for any more."""
+        """Number of replies still to come, including replies for which nobody waits any more."""
         return len(self._waiting)
 
     def send(self, request: bytes, *, deadline: float) -> asyncio.Future[Any]:
@@ -110,7 +110,7 @@ class SocketConnection(asyncio.Protocol):
 
     def ask(self, request: bytes, timeout: float) -> asyncio.Future[Any]:
         """Like `send`, with a timeout in seconds; sends at once if no other reply is awaited."""
-        # Everything is in one frame, because every acquire and every release passes here.
+        # All of this is in one stack frame, because every acquire and every release passes here.
         loop, outbox, waiting = self._loop, self._outbox, self._waiting
         deadline = loop.time() + timeout
         reply: asyncio.Future[Any] = asyncio.Future(loop=loop)
@@ -120,7 +120,7 @@ class SocketConnection(asyncio.Protocol):
         if deadline < self._timer.moment:
             self._timer.at(deadline)
         if len(waiting) == 1:
-            # Nobody else waits for a reply, so most likely there is only this one task.
+            # No other request waits for a reply, so most likely only one task uses the connection.
             self._flush()
         elif len(outbox) == 1:
             loop.call_soon(self._flush)
@@ -160,7 +160,7 @@ class SocketConnection(asyncio.Protocol):
             self._lose(error)
 
     def _take(self, reply: Any) -> None:  # noqa: ANN401 - the protocol's
-        """Handle a reply of the `_special_reply` class, or one that no request waits for."""
+        """Handle a reply of the `_special_reply` class, or a reply for which no request waits."""
         self._answer(reply)
 
     def _answer(self, reply: Any) -> None:  # noqa: ANN401 - as above
@@ -173,7 +173,7 @@ class SocketConnection(asyncio.Protocol):
             target.set_result(reply)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail all requests that wait."""
+        """Fail all waiting requests."""
         self._lose(exc or ConnectionError("the server closed the connection"))
 
     def _lose(self, error: BaseException) -> None:
@@ -184,8 +184,8 @@ class SocketConnection(asyncio.Protocol):
         self._timer.cancel()
         for number, one in enumerate(self._waiting):
             if not one.done():
-                # An unreadable reply belongs to the first request; the outcome of the others is
-                # unknown.
+                # An unreadable reply belongs to the first request; the outcome of the other
+                # requests is unknown.
                 is_misread = number == 0 and bool(self._sent_at) and _is_unreadable(error)
                 one.set_exception(self._misread(error) if is_misread else self._unanswered(error))
         for column in (self._waiting, self._deadlines, self._sent_at, self._outbox):
@@ -205,8 +205,8 @@ class SocketConnection(asyncio.Protocol):
         for one in [one for one, deadline in all_of_them if deadline <= now and not one.done()]:
             one.set_exception(self._unanswered(TimeoutError("no answer in time")))
         moments = [one for one in self._deadlines if one > now]
-        # Late requests keep their places, so the first of them shows how long the silence has
-        # lasted.
+        # Late requests stay in the columns, so the first late request shows how long the silence
+        # has lasted.
         unheard = (
             sent_at
             for sent_at, deadline in zip(self._sent_at, self._deadlines, strict=False)
@@ -240,7 +240,7 @@ ConnectionT = TypeVar("ConnectionT", bound=SocketConnection)
 
 
 class SocketTransport(Generic[ConnectionT]):
-    """Connects to one server; a store defines how, and which error a failed attempt becomes."""
+    """Connects to one server; a store defines how to connect and what a failed attempt raises."""
 
     def __init__(self, *, clock: Clock, where: str) -> None:
         self.where = where
@@ -251,14 +251,15 @@ class SocketTransport(Generic[ConnectionT]):
         self._connecting = AsyncSingleFlight[ConnectionT](clock)
 
     def ask(self, request: bytes, *, deadline: float) -> Awaitable[Any]:
-        """Return the reply to one request, which may be a refusal; to be awaited at once.
+        """Return the reply to one request, which may be a refusal; callers must await it at once.
 
-        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
+        Raises BackendUnavailable if nothing was sent, and OutcomeUnknown if no reply came.
         """
         connection = self._connection
         if connection is None or connection.lost.done():
             return self._connect_and_ask(request, deadline)
-        # Return the future itself, because a woken task passes through every frame in between.
+        # Return the future instead of awaiting it here, because a woken task would have to pass
+        # through this frame too.
         return connection.ask(request, deadline - self._clock.now())
 
     async def _connect_and_ask(self, request: bytes, deadline: float) -> Any:  # noqa: ANN401
@@ -280,7 +281,8 @@ class SocketTransport(Generic[ConnectionT]):
             return self._connection
         if deadline <= self._clock.now():
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
-        # All requests made meanwhile wait for the same attempt; none of them can cancel it.
+        # All requests made meanwhile wait for the same attempt to connect, and none of them can
+        # cancel it.
         connecting = await self._connecting.run_shared(
             partial(self._connect_for_all, deadline), deadline=deadline
         )
@@ -306,7 +308,7 @@ class SocketTransport(Generic[ConnectionT]):
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Stop using every connection made so far, including any that listens."""
+        """Stop using every connection made so far, including a connection that listens."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` is, unless patched
+from _socket import socket as KernelSocket  # noqa: N812 - base of `socket.socket`, unless patched
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from lockfast.backends.network.codec import NEED_MORE, ProtocolError, misbehaved
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lockfast.backends.network.codec import Codec
     from lockfast.runtime.clock import Clock
 
-# A socket that is used by one thread at a time, and a pool of idle ones.
+# A socket that is used by one thread at a time, and a pool of idle sockets.
 
 TRUSTED_UNPOLLED_SECONDS = 0.05
 """A connection used within this many seconds is reused without a check."""
@@ -32,12 +32,12 @@ IDLE_CONNECTIONS_MAX = 64
 class BlockingSocket:
     """A connected socket whose calls end at a deadline; used by one thread at a time.
 
-    The deadline is checked once per receive, before anything is read. A server that keeps sending
-    always has data ready, so a check made only before sleeping would never be made, and the call
-    would last as long as the server likes. All our connections receive through here; a loop that
+    The deadline is checked once per receive, before anything is read. If it were checked only
+    before sleeping, a server that keeps sending could prolong the call for ever, because there
+    would always be data and no sleep. All our connections receive through this class; a loop that
     reads several sockets checks its own deadline once per round in the same way. After the
-    deadline, one more receive takes the data that is there, because this process may have been
-    stopped while the reply arrived in time.
+    deadline, one more receive takes the data that has already arrived, because this process may
+    have been stopped while the reply arrived in time.
     """
 
     __slots__ = ("_armed", "_clock", "_late_for", "_looking", "_sock", "generation", "used_at")
@@ -45,8 +45,8 @@ class BlockingSocket:
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         self._sock = sock
         # A plain socket uses the kernel's timeout, because Python's own timeouts go to the kernel
-        # twice before each call. TLS reads through a layer of its own and uses Python's timeout. So
-        # does gevent, whose sockets never wait in the kernel.
+        # twice before each call. A TLS socket reads through a layer of its own and uses Python's
+        # timeout. A gevent socket never waits in the kernel, and also uses Python's timeout.
         waits_in_kernel = here.HAS_KERNEL_TIMEOUT and issubclass(type(sock), KernelSocket)
         is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
         self._armed: float | None = 0.0 if is_plain else None
@@ -60,7 +60,7 @@ class BlockingSocket:
 
     def is_sound(self, now: float) -> bool:
         """Whether the connection seems usable, as far as can be seen without a request."""
-        # No reply is due, so anything to read is the end of the connection.
+        # No reply is due, so anything to read means the end of the connection.
         return now - self.used_at < TRUSTED_UNPOLLED_SECONDS or not self._has_come()
 
     def _has_come(self) -> bool:
@@ -161,8 +161,8 @@ class BlockingSocket:
         return pending is not None and pending() > 0
 
     def shut(self) -> None:
-        """Make a reader see the end of the connection; closing it is still up to the reader."""
-        with contextlib.suppress(OSError):  # it has ended already
+        """Make the reader see the end of the connection; the reader still has to close it."""
+        with contextlib.suppress(OSError):  # the connection has ended already
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -170,18 +170,18 @@ class BlockingSocket:
         self._sock.close()
 
     def __del__(self) -> None:
-        # An interrupt may strike after a connection was taken and before it has an owner. Then
-        # nothing references it, and nothing else would close it.
+        # An interrupt may strike after a connection was taken from the pool and before it has an
+        # owner. Then nothing refers to the connection, and nothing else would close it.
         sock = getattr(self, "_sock", None)
         if sock is not None:
             sock.close()
 
 
 class DeadlineSocket:
-    """Lets a driver receive until a deadline; closing the socket is still up to its owner.
+    """A socket on which a driver receives until a deadline; its owner still has to close it.
 
     A driver applies its timeout to each single receive, so a server that keeps sending would never
-    exceed it.
+    exceed that timeout.
     """
 
     def __init__(self, sock: socket.socket, clock: Clock, *, deadline: float) -> None:
@@ -191,7 +191,7 @@ class DeadlineSocket:
         self._timeout: float | None = None
 
     def settimeout(self, seconds: float | None) -> None:
-        """Limit each receive to this many seconds, and to what the deadline allows."""
+        """Limit each receive to this many seconds, but never beyond the deadline."""
         self._timeout = seconds
 
     def recv(self, size: int) -> bytes:
@@ -213,13 +213,13 @@ class IdleConnections(Generic[IdleT]):
 
     def __init__(self, clock: Clock) -> None:
         self.generation: int = 0
-        """The generation of connections that may be kept; a connection has the generation in which
-        it began to connect."""
+        """Only connections of this generation are kept. The generation of a connection is the one
+        in which it began to connect."""
         self._clock = clock
         self._idle: list[IdleT] = []
 
     def take(self) -> IdleT | None:
-        """Return a connection for exclusive use until it is put back; None if there is none."""
+        """Return a connection for exclusive use until `put_back`; None if no connection is idle."""
         now = self._clock.now()
         while True:
             try:
@@ -231,7 +231,7 @@ class IdleConnections(Generic[IdleT]):
             connection.close()
 
     def put_back(self, connection: IdleT) -> None:
-        """Keep the connection for the next call; close it if there are enough or it is outdated."""
+        """Keep the connection for the next call; close it if it is outdated or the pool is full."""
         connection.used_at = self._clock.now()
         if len(self._idle) < IDLE_CONNECTIONS_MAX and connection.generation == self.generation:
             self._idle.append(connection)
@@ -239,7 +239,7 @@ class IdleConnections(Generic[IdleT]):
             connection.close()
 
     def close(self) -> None:
-        """Close idle connections now, and those in use when their calls end."""
+        """Close idle connections now, and busy connections when their calls end."""
         self.generation += 1
         self.forget()
 
@@ -258,8 +258,8 @@ __all__ = [
 ]
 
 
-# Connection and transport of the sync flavour: blocking calls on the caller's thread;
-# `connection_aio` is its counterpart.
+# Connection and transport of the sync flavour, with blocking calls on the caller's thread;
+# `connection_aio` has the asyncio counterparts.
 #
 # The pool is small. Each call takes a connection for itself and puts it back, so there are at most
 # as many connections as threads that ever called at once. A call that is not answered in time
@@ -272,8 +272,8 @@ class SocketConnection(BlockingSocket):
     __slots__ = ("_parser",)
 
     _unsolicited: ClassVar[type | None] = None
-    """Class of the messages that a server may send at any time; they belong to no request, and are
-    skipped."""
+    """Class of the messages that a server may send at any time. Such messages belong to no request,
+    and are skipped."""
 
     def __init__(
         self, sock: socket.socket, parser: Codec, clock: Clock, *, generation: int
@@ -284,7 +284,7 @@ class SocketConnection(BlockingSocket):
     def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401
         """Send a request and return its reply, or raise OSError."""
         self.send(request, deadline=deadline)
-        # No earlier reply is due, so there is no need to check what the codec already has.
+        # No earlier reply is due, so there is no need to ask the codec for a complete reply first.
         parser = self._parser
         parser.feed(self._receive(deadline))
         reply = parser.next()
@@ -320,7 +320,7 @@ T = TypeVar("T")
 
 
 class SocketTransport(Generic[ConnectionT]):
-    """Connects to one server; a store defines how, and which error a failed attempt becomes."""
+    """Connects to one server; a store defines how to connect and what a failed attempt raises."""
 
     def __init__(self, *, clock: Clock, where: str) -> None:
         self.where = where
@@ -332,16 +332,16 @@ class SocketTransport(Generic[ConnectionT]):
     def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401
         """Return the reply to one request, which may be a refusal.
 
-        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
+        Raises BackendUnavailable if nothing was sent, and OutcomeUnknown if no reply came.
         """
-        # Like `_used`, but without the extra frame, because every acquire and every release passes
-        # here.
+        # This does the same as `_used`, but without its stack frame, because every acquire and
+        # every release passes here.
         connection = self._idle.take() or self._connect(deadline)
         try:
             reply = connection.ask(request, deadline=deadline)
         except BaseException as error:
             # Close the connection after a KeyboardInterrupt too, because the reply is still on its
-            # way to it.
+            # way to this connection.
             connection.close()
             if isinstance(error, OSError | ProtocolError):
                 raise self._unanswered(error) from error
@@ -400,11 +400,11 @@ class SocketTransport(Generic[ConnectionT]):
     # -- closing -----------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Stop using every connection made so far, including any that listens."""
+        """Stop using every connection made so far, including a connection that listens."""
         SocketTransport.close(self)
 
     def close(self) -> None:
-        """Close idle connections now, and those in use when their calls end."""
+        """Close idle connections now, and busy connections when their calls end."""
         self._idle.close()
 
     def after_fork_in_child(self) -> None:

@@ -1,8 +1,8 @@
 """The messages for failures on our own connections.
 
-A message says what happened, and suggests only possible reasons. It does not say that a server was
-late if it closed the connection, and does not question the address of a server that has answered
-before.
+A message says what happened, and suggests only possible reasons. If the server closed the
+connection, the message does not say that the server was late. If the server has answered before,
+the message does not question the server's address.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def unanswered(error: BaseException, *, where: str) -> OutcomeUnknown:
 
 
 def since_it_answered(sentence: str) -> str:
-    """Return the message about an unreachable server, adapted to one that has answered before.
+    """Return the message about an unreachable server, adapted if that server answered before.
 
-    The part after the first semicolon is replaced, because it asks whether this was ever the right
-    server.
+    The part after the first semicolon is replaced, because it asks whether the address was ever
+    right.
     """
     fact, _, _ = sentence.partition(";")
     return f"{fact}; it answered before, so the server or the network has failed since"

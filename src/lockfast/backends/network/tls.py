@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def tls_context_of_files(options: Mapping[str, Any], *, where: str) -> ssl.SSLContext:
-    """Return the context for an etcd member, from the options of its address."""
+    """Return the TLS context for an etcd member, from the options of the address."""
     try:
         found = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
         if options.get("ssl_certfile"):
@@ -31,7 +31,7 @@ def tls_context_of_files(options: Mapping[str, Any], *, where: str) -> ssl.SSLCo
     return found
 
 
-# The context that checks a server's certificate and presents ours.
+# The context with which we check a server's certificate and present our own.
 
 
 def tls_context(options: Mapping[str, object], *, where: str) -> ssl.SSLContext | None:

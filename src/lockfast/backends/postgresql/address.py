@@ -56,11 +56,12 @@ ACCEPTED_PARAMETERS = frozenset(
         "user",
     }
 )
-"""libpq parameters accepted as options or in the URL; the oldest supported libpq knows most of
+"""libpq parameters accepted as options or in the URL; the oldest supported libpq has most of
 them."""
 
 OWN_PARAMETERS = frozenset({"connect_timeout"})
-"""libpq parameters that are dropped, namely its timeout, because our requests have deadlines."""
+"""libpq parameters that are dropped: only its connect timeout, because our requests have
+deadlines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Address:
     def attempts(self) -> list[dict[str, str]]:
         """Return the settings of each connection to try, one for each host, in order.
 
-        Left to itself, libpq would spend all the time on the first host and leave none for the
+        Left to itself, libpq would spend all the time on the first host and leave no time for the
         second.
         """
         settings = dict(self.settings)
@@ -82,7 +83,7 @@ class Address:
         ports = settings.get("port", "").split(",")
         count = max(len(hosts), len(addresses))
         if count > 1:
-            # Only one of the hosts is the primary, and which one may change.
+            # Only one of the hosts is the primary, and another host may become the primary later.
             settings.setdefault("target_session_attrs", "read-write")
         found = []
         for i in range(count):
@@ -98,7 +99,8 @@ class Address:
 def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
     """Return the address in the URL; options override what the URL says.
 
-    Settings that neither gives are left to libpq, which reads the environment.
+    Settings that are neither in the URL nor in the options are left to libpq, which reads the
+    environment.
     """
     reason = None
     options_as_text = {key: str(value) for key, value in options.items()}
@@ -106,8 +108,9 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
         found = conninfo_to_dict(url, **options_as_text)
     except ProgrammingError as error:
         found = {}
-        # Our error is raised below, where the driver's error does not become its context. The
-        # driver's error quotes the text that could not be parsed, which may be the password.
+        # Our error is raised below, outside this handler, so that the driver's error does not
+        # become its context. The driver's error quotes the text that could not be parsed, which may
+        # be the password.
         is_option = re.search("connection option|query parameter", str(error))
         reason = (
             "it has an option that libpq does not know"

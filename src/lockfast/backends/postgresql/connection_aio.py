@@ -42,7 +42,8 @@ __all__ = ["PostgresqlConnection", "PostgresqlSubscription"]
 class PostgresqlConnection:
     """One connection; the event loop reads it all the time, so its end is noticed at once.
 
-    A borrowed connection goes back after each request; the `restore_queries` are run before that.
+    A borrowed connection goes back to the application after each request. Before that, the
+    `restore_queries` are run.
     """
 
     is_borrowed = False
@@ -67,7 +68,7 @@ class PostgresqlConnection:
     # -- connecting --------------------------------------------------------------------
 
     async def connect(self, address: Address, *, deadline: float) -> None:
-        """Try each host in turn, each for its share of the time."""
+        """Connect to the first host that accepts; each host gets its share of the time."""
         attempts = address.attempts()
         for number, settings in enumerate(attempts):
             now = self._clock.now()
@@ -139,8 +140,8 @@ class PostgresqlConnection:
     async def exchange(self, requests: Sequence[Query], *, deadline: float) -> list[Rows]:
         """Return the rows of each query, or raise the driver's error.
 
-        An error from the server leaves the connection as it was; after any other error it is
-        closed.
+        An error from the server leaves the connection as it was; after any other error the
+        connection is closed.
         """
         exchange = self._exchange = Exchange(self.libpq, requests, prepared=self.prepared)
         answer = self._answer = self._loop.create_future()
@@ -205,8 +206,8 @@ class PostgresqlConnection:
                 connection.consume_input()
             elif self._exchange.read() and self._answer is not None:
                 _finish(self._answer)
-            # Notifications on a borrowed connection are the application's; it receives them when
-            # the connection goes back.
+            # Notifications on a borrowed connection belong to the application, which receives them
+            # when the connection goes back.
             is_ours = self.hear is not None or not self.is_borrowed
             while is_ours and (note := connection.notifies()) is not None:
                 if self.hear is not None:
@@ -233,7 +234,7 @@ class PostgresqlConnection:
         return self._connection is not None
 
     def is_sound(self) -> bool:
-        """Whether the server is still there; if it closed the connection, the loop has noticed."""
+        """Whether the server is still there; the loop would have noticed a closed connection."""
         return self.is_open
 
     def close(self) -> None:
@@ -264,7 +265,7 @@ class PostgresqlConnection:
     def _unwatch(self) -> None:
         # Remove the callbacks by the descriptor that was watched. When a connection ends, libpq
         # itself closes the socket, and the loop would mistake the next socket with that number for
-        # this one.
+        # this socket.
         number, self._watched = self._watched, None
         if number is None or self._loop.is_closed():
             return
@@ -273,11 +274,12 @@ class PostgresqlConnection:
             self._loop.remove_writer(number)
 
     def abandon_in_child(self) -> None:
-        """Abandon the parent's connection in a forked child; sends the server nothing."""
+        """Abandon the parent's connection in a forked child, without sending anything on it."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.status == ConnStatus.OK:
             fork.abandon(connection)
-            # Put /dev/null under the same descriptor, so that closing it later affects nothing.
+            # Put /dev/null under the same descriptor number. Closing that number later then closes
+            # nothing else.
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, connection.socket)
             os.close(nothing)

@@ -50,16 +50,17 @@ class ServerGreeting:
         return self.pid != self.announced_pid
 
 
-# Checks whether a borrowed connection can be used, and passes on what arrived for the application.
+# Checks whether a borrowed connection can be used, and passes on notifications that arrived for the
+# application.
 
 OWN_CHANNEL_PREFIX = b"lockfast_"
 """Prefix of all our notification channels."""
 
 
 def checked_borrowed(connection: object, *, where: str) -> PGconn:
-    """Return the libpq connection of a psycopg one, or raise if it cannot be used.
+    """Return the libpq connection of a psycopg connection, or raise if it is unsuitable.
 
-    A dead connection is returned as it is; the caller has to check for that.
+    A dead connection is returned as it is; the caller has to check whether it is alive.
     """
     if not isinstance(connection, BaseConnection):
         kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
@@ -75,8 +76,8 @@ def checked_borrowed(connection: object, *, where: str) -> PGconn:
             "pool"
         )
     if found.transaction_status != TransactionStatus.IDLE:
-        # Inside that transaction, the lock would only be taken when the transaction commits; until
-        # then others cannot see it.
+        # Inside that transaction, other clients could not see the lock until the transaction
+        # commits.
         raise BackendUnavailable(
             f"{where}: your connection is in the middle of a transaction, which a lock can neither "
             "join nor commit; end it first, set autocommit, or give a pool"
@@ -96,7 +97,7 @@ def is_alive(connection: PGconn) -> bool:
         poll = here.Poll()
         if connection.status == ConnStatus.OK:
             poll.register(connection.socket, here.READ)
-        # The server's last message comes before the end of the stream; notifications may come too.
+        # The server's last message, and notifications, may come before the end of the stream.
         while connection.status == ConnStatus.OK and poll.poll(0):
             connection.consume_input()
     except OperationalError:
@@ -113,7 +114,7 @@ def pass_on_notifications(connection: PGconn) -> None:
             connection.notify_handler(note)
 
 
-def where_of(client: Any) -> str:  # noqa: ANN401 - what the application has
+def where_of(client: Any) -> str:  # noqa: ANN401 - the application's client
     """Return the location of an engine, pool or connection for display, without a password."""
     if is_engine(client):
         url = client.url
@@ -140,8 +141,9 @@ _LOCATION_KEYS = ("host", "port", "dbname")
 
 # Queries that set up a session of our own, and that begin and end a transaction.
 
-# Every read that a decision depends on comes in a statement after the one that locks, and has to
-# see what others committed before that. The server's default isolation level may be different.
+# Every read on which a decision depends comes in a statement after the locking statement, and has
+# to see what other clients committed before the lock was taken. The server's default isolation
+# level may be different.
 _BEGIN = Query("BEGIN ISOLATION LEVEL READ COMMITTED")
 _COMMIT, _ROLL_BACK = (Query("COMMIT"),), (Query("ROLLBACK"),)
 
@@ -156,20 +158,21 @@ def _set(pinned: Sequence[Pinned], version: int, *, for_transaction: bool) -> Qu
 
 
 def pinning(version: int) -> Query:
-    """Return the query that pins a session of our own, on a server of this `server_version_num`."""
+    """Return the query that pins a session of our own; `version` is a `server_version_num`."""
     return _set([*PINNED, *PINNED_FOR_SESSIONS], version, for_transaction=False)
 
 
-# Requests sent in one round trip are one transaction already.
+# Requests sent in one round trip are one transaction even without framing.
 FRAMING = Framing(begin=(_BEGIN,), commit=_COMMIT, roll_back=_ROLL_BACK)
 """How a transaction is framed on a session of our own, which is pinned."""
 
 
 def framing_where_shared(version: int) -> Framing:
-    """Return how a transaction is framed on a session that others use too, as behind a pooler.
+    """Return how a transaction is framed on a session that other clients use too.
 
-    The transaction pins what it relies on, and these settings end with it. Requests that only read
-    are framed the same way.
+    Such a session is behind a pooler, for example. The transaction pins the variables on which it
+    relies, and these settings end with the transaction. Requests that only read are framed the same
+    way.
     """
     begin = (_BEGIN, _set(PINNED, version, for_transaction=True))
     return Framing(begin, _COMMIT, _ROLL_BACK, opening=begin, closing=_COMMIT, frames_one=True)

@@ -41,7 +41,8 @@ __all__ = ["PostgresqlConnection", "PostgresqlSubscription"]
 class PostgresqlConnection:
     """One connection, used by one thread at a time.
 
-    A borrowed connection goes back after each request; the `restore_queries` are run before that.
+    A borrowed connection goes back to the application after each request. Before that, the
+    `restore_queries` are run.
     """
 
     __slots__ = (
@@ -68,7 +69,7 @@ class PostgresqlConnection:
     # -- connecting --------------------------------------------------------------------
 
     def connect(self, address: Address, *, deadline: float) -> None:
-        """Try each host in turn, each for its share of the time."""
+        """Connect to the first host that accepts; each host gets its share of the time."""
         attempts = address.attempts()
         for number, settings in enumerate(attempts):
             now = self._clock.now()
@@ -114,8 +115,8 @@ class PostgresqlConnection:
     def exchange(self, requests: Sequence[Query], *, deadline: float) -> list[Rows]:
         """Return the rows of each query, or raise the driver's error.
 
-        An error from the server leaves the connection as it was; after any other error it is
-        closed.
+        An error from the server leaves the connection as it was; after any other error the
+        connection is closed.
         """
         exchange = Exchange(self.libpq, requests, prepared=self.prepared)
         try:
@@ -155,7 +156,7 @@ class PostgresqlConnection:
 
     def is_sound(self) -> bool:
         """Whether the server is still there, as far as can be seen without a request."""
-        # No reply is due, so anything to read is the end of the connection.
+        # No reply is due, so anything to read means the end of the connection.
         return self._connection is not None and not self._poll.poll(0)
 
     def fileno(self) -> int:
@@ -178,11 +179,12 @@ class PostgresqlConnection:
         self._connection = None
 
     def abandon_in_child(self) -> None:
-        """Abandon the parent's connection in a forked child; sends the server nothing."""
+        """Abandon the parent's connection in a forked child, without sending anything on it."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.status == ConnStatus.OK:
             fork.abandon(connection)
-            # Put /dev/null under the same descriptor, so that closing it later affects nothing.
+            # Put /dev/null under the same descriptor number. Closing that number later then closes
+            # nothing else.
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, connection.socket)
             os.close(nothing)
@@ -191,7 +193,7 @@ class PostgresqlConnection:
 def _milliseconds(left: float) -> float:
     if left <= 0:
         raise TimeoutError("no answer in time")
-    return left * 1000 + 1  # never too early
+    return left * 1000 + 1  # round up, so that the wait never ends too early
 
 
 # The subscription of the sync flavour, on a connection of its own, read by one thread at a time.

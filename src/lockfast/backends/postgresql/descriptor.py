@@ -37,8 +37,8 @@ def _objection_to_engine(client: Any) -> str | None:  # noqa: ANN401 - not insta
 def _place(url: SplitResult, namespace: str) -> dict[str, Any]:
     found = server_arguments(url, namespace)
     if url.netloc.count("@") > 1:
-        # For libpq the login ends at the first @. It would take the rest of the password for part
-        # of the host name, and quote that in its error.
+        # For libpq the login ends at the first @. Libpq would take the rest of the password for a
+        # part of the host name, and quote that rest in its error.
         raise ConfigurationError(
             f"{found['location']}: an @ in a user or a password is written %40"
         )

@@ -19,7 +19,7 @@ NOT_WAITING = frozenset({"off", "local"})
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A standby; `state` is whether commits wait for it, None if this user may not read it."""
+    """A standby; `state` says whether commits wait for it, or is None if that may not be read."""
 
     name: str | None
     state: str | None
@@ -305,7 +305,8 @@ def _snapshot(oldest: Snapshot | None) -> Finding:
 
 
 def _timeouts(settings: Mapping[str, str]) -> Iterator[Finding]:
-    # Our own transactions end after two idle seconds in any case, because each sets that timeout.
+    # Our own transactions end after two idle seconds in any case, because each transaction sets
+    # that timeout.
     if settings.get("idle_in_transaction_session_timeout", "0") == "0":
         yield Finding(
             "note",
@@ -380,8 +381,8 @@ def _connections(facts: ServerFacts) -> Iterator[Finding]:
 
 # The doctor's queries; they read only what every user may read.
 
-# The settings of our own session. The session pins the timeout for idle transactions, so the
-# default of that setting is read, which is what other sessions have.
+# The settings of our own session. The session pins the timeout for idle transactions, so we read
+# the default of that setting, which applies to other sessions.
 SETTINGS_QUERY = """
 SELECT name, CASE name WHEN 'idle_in_transaction_session_timeout' THEN reset_val ELSE setting END
 FROM pg_settings WHERE name IN (
@@ -393,7 +394,7 @@ FROM pg_settings WHERE name IN (
 )
 """
 
-# A user without the privilege sees that there is a standby, and nothing else about it.
+# A user without the privilege to see more sees only that there is a standby.
 STANDBYS_QUERY = """
 SELECT application_name, sync_state FROM pg_stat_replication
 WHERE application_name IS DISTINCT FROM 'pg_basebackup'
@@ -401,9 +402,9 @@ WHERE application_name IS DISTINCT FROM 'pg_basebackup'
 
 CONNECTIONS_QUERY = "SELECT coalesce(sum(numbackends), 0)::bigint FROM pg_stat_database"
 
-# Other users' queries are not visible to every user, but the age of their snapshots is. Sessions of
-# other databases do not hold back our tables. A transaction that has only begun to write counts
-# like a snapshot.
+# Not every user may see other users' queries, but every user may see the age of their snapshots.
+# Sessions of other databases do not hold back our tables. A transaction that has only begun to
+# write counts like a snapshot.
 OLDEST_SNAPSHOT_QUERY = """
 SELECT whose, transactions, seconds FROM (
     SELECT 'session ' || pid || coalesce(' of ' || usename, '')

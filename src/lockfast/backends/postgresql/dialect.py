@@ -1,7 +1,7 @@
 """The statements of a door, which lock the name's row and then read its other rows.
 
 Locking and reading are separate statements, because each statement sees what was committed when it
-began, and the rows have to be read as they are once the name's row is ours. All rows have their
+began, and the rows have to be read as they are once the name's row is locked. All rows have their
 columns in the same order; the record comes first, as arrival 0.
 """
 
@@ -108,7 +108,7 @@ WHERE key = $1
 
 
 class PostgresqlDialect:
-    """Builds queries; runs none."""
+    """Builds queries, without running them."""
 
     def __init__(self, tables: PostgresqlTables) -> None:
         def formatted(text: str) -> str:
@@ -155,7 +155,7 @@ class PostgresqlDialect:
         return Query(self._own, (key, claim_id, arrived))
 
     def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
-        """Return the query for the rows of these claims that wait, anywhere in the line."""
+        """Return the query for the rows of these claims, if they wait, anywhere in the line."""
         return Query(self._own_among, (key, json.dumps(list(claim_ids))))
 
     def same_owner(self, key: bytes, parties: Collection[str]) -> Query:

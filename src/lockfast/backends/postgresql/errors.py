@@ -140,7 +140,7 @@ def is_forbidden(error: BaseException | None) -> bool:
 
 
 def refused(error: BaseException, *, where: str) -> LockError:
-    """Map the error of a request; usually the server has done nothing."""
+    """Return the error to raise; as a rule the server did nothing."""
     code, text = code_of(error), message_of(error)
     if (known := as_lock_error(code, _CONFIGURATION, _OUTAGE, where=where, text=text)) is not None:
         return known

@@ -1,8 +1,9 @@
 """One round trip to the server: statements that are sent together, and the reply to each.
 
-Nothing here waits; each flavour waits for the socket in its own way and drives the exchange. This
-module uses `psycopg.pq`, the driver's own interface to libpq, because the driver's cursors have no
-deadline, and on an interrupt they ask the server to cancel and wait up to ten seconds for that.
+This module never waits; each flavour waits for the socket in its own way and drives the exchange.
+This module uses `psycopg.pq`, the driver's own interface to libpq, because the driver's cursors
+have no deadline, and on an interrupt they ask the server to cancel and wait up to ten seconds for
+that.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TEXT, BINARY = 0, 1
 
 
 def encoded(values: Sequence[object]) -> tuple[list[bytes | None], list[int]]:
-    """Return the values and the format of each; the statement determines their types."""
+    """Return the encoded values and the format of each; the statement determines the types."""
     found: list[bytes | None] = []
     forms: list[int] = []
     for value in values:
@@ -41,8 +42,8 @@ def encoded(values: Sequence[object]) -> tuple[list[bytes | None], list[int]]:
         data: bytes | None
         if type(value) is str:
             data = value.encode()
-            # As text the value would end at a zero byte, and become another value. In the binary
-            # format the server sees all of it, and refuses it.
+            # In the text format, the value would end at the zero byte and become another value. In
+            # the binary format the server sees the whole value, and refuses it.
             form = BINARY if b"\0" in data else TEXT
         elif type(value) is float or type(value) is int:
             data, form = repr(value).encode(), TEXT  # repr gives every digit of a float
@@ -115,10 +116,10 @@ _PIPELINE_ABORTED = int(ExecStatus.PIPELINE_ABORTED)
 class Exchange:
     """Requests that are sent together; `answers` has their rows once all replies are read.
 
-    Statements are prepared only if `prepared`, the set of names prepared so far, is given. A pooler
-    may give the next transaction another server connection, on which none of the prepared
-    statements exists. After an error the server skips the requests that follow; `error` is the
-    first error.
+    Statements are prepared only if `prepared`, the set of names prepared so far, is given. Behind a
+    pooler it is None, because the next transaction may get another server connection, on which none
+    of the prepared statements exists. After an error the server skips the requests that follow;
+    `error` is the first error.
     """
 
     __slots__ = (
@@ -151,8 +152,8 @@ class Exchange:
                 connection.send_query_params(statement.encode(), data, None, forms, BINARY)
             else:
                 name = name_of(statement)
-                # Do not prepare a statement twice in one batch either. A statement that writes
-                # several rows is sent once for each row.
+                # Do not prepare a statement twice, not even within one batch. A statement that
+                # writes several rows is sent once for each row.
                 if name not in prepared and name not in expected:
                     connection.send_prepare(name, statement.encode())
                     expected.append(name)
@@ -162,11 +163,11 @@ class Exchange:
         return connection.flush() == 0
 
     def flush(self) -> bool:
-        """Send the rest; true if nothing is left."""
+        """Send the rest of the data; return whether all data has been sent."""
         return self._connection.flush() == 0
 
     def read(self) -> bool:
-        """Read what has arrived; true once all replies are complete."""
+        """Read the data that has arrived; return whether all replies are complete."""
         connection = self._connection
         lost: OperationalError | None = None
         try:

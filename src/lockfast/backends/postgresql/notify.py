@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 # clients that listen, and never our own, whose claims are woken locally.
 #
 # An admitted claim may be dead, and then nobody would wake the line. So the next waiter of another
-# client is notified too, to probe its line when the admission window of the first has ended.
+# client is notified too, to probe its line when the admission window of the admitted claim has
+# ended.
 
 NOTIFIED_BEHIND = 16
-"""Number of entries behind an admitted one that are searched for the next waiter of another client.
-"""
+"""Number of entries behind an admitted entry that are searched for the next waiter of another
+client."""
 
 _NOTIFY = "SELECT pg_notify($1, $2)"
 _NOTIFY_NEXT = f"""
@@ -72,20 +73,21 @@ class PostgresqlNotifier(Notifier):
 # Tests whether notifications come through. Another connection sends a proof while the listening
 # connection is idle.
 #
-# A notification that a connection sends to itself comes back even through a pooler. It proves
-# nothing, because the pooler hands the server's connection to other clients between transactions.
+# A notification that a connection sends to itself comes back even through a pooler. Such a
+# notification proves nothing, because the pooler hands the server's connection to other clients
+# between transactions.
 
 PROOF_TIMEOUT_SECONDS = 2.0
 """Timeout for the proof, in seconds; a notification that takes longer will not come."""
 
 
 def listen_statement(channel: str) -> str:
-    """Return the LISTEN statement; channel names are ours, and plain."""
+    """Return the LISTEN statement for a channel, with the channel's name quoted."""
     return f"LISTEN {_quoted(channel)}"
 
 
 def unlisten_statement(channel: str) -> str:
-    """Return the UNLISTEN statement."""
+    """Return the UNLISTEN statement for a channel, with the channel's name quoted."""
     return f"UNLISTEN {_quoted(channel)}"
 
 

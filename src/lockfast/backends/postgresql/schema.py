@@ -57,9 +57,9 @@ _CLEANED = {
     # Otherwise vacuum would lock everyone out while it truncates the empty end of a table.
     "vacuum_truncate": "off",
 }
-# Half of each page stays free, so that an updated row finds room on its own page. This does not
-# suit `place`, where rows come and go. Pages that count as full at half are not filled again before
-# they are vacuumed, and 50,000 waiting entries took 33 MB instead of 3.
+# Half of each page stays free, so that an updated row finds room on its own page. This setting does
+# not suit `place`, where rows come and go. With it, a page counts as full at half and is not filled
+# again before it is vacuumed, and 50,000 waiting entries took 33 MB instead of 3.
 _DOOR_STORAGE = {"fillfactor": "50", **_CLEANED}
 _PLACE_STORAGE = _CLEANED
 
@@ -68,8 +68,8 @@ _PLACE_STORAGE = _CLEANED
 class PostgresqlTables:
     """Where the tables are.
 
-    The schema is always explicit, because the default differs from user to user, and two users
-    would each have a lock of their own.
+    The schema is always explicit. The default schema may differ from user to user, and then two
+    users of the same name would have different locks.
     """
 
     schema: str = "public"
@@ -96,16 +96,17 @@ class PostgresqlTables:
 
     @property
     def right_to_make(self) -> str:
-        """The privilege that a user needs to create the tables, for messages."""
+        """The privilege that a user needs to create the tables, as named in messages."""
         return "CREATE on their schema"
 
     # -- creating and dropping them ----------------------------------------------------
 
     def definition(self, *, with_schema: bool | None = None) -> list[str]:
-        """Return the statements that create what is missing.
+        """Return the statements that create the schema and the tables if they are missing.
 
-        This includes the schema, unless it is known to exist or is `public`, which every database
-        has. A user who may not create schemas is refused even if the schema exists.
+        The statement for the schema is left out if the schema is known to exist, or is `public`,
+        which every database has. A user who may not create schemas is refused that statement even
+        if the schema exists.
         """
         if with_schema is None:
             with_schema = self.schema != "public"
@@ -122,15 +123,15 @@ class PostgresqlTables:
                 f"CREATE TABLE IF NOT EXISTS {self.place} "
                 f"({columns_of(ENTRY_COLUMNS)}, {by_arrival}) {place}"
             ),
-            # The index is for long lines, of which a verb reads only the entries that do not wait,
-            # and the front.
+            # The index is for long lines. Of a long line, a verb reads only the entries that do not
+            # wait, and the front.
             f"CREATE INDEX IF NOT EXISTS {inside} ON {self.place} (key, arrived) {not_waiting}",
             f"COMMENT ON TABLE {self.door} IS '{TABLE_COMMENT}'",
             f"COMMENT ON TABLE {self.place} IS '{TABLE_COMMENT}'",
         ]
 
     def removal(self) -> list[str]:
-        """Return the statements that drop the tables; the schema stays, since others may use it."""
+        """Return the statements that drop the tables; the schema stays, as it may be in use."""
         return [f"DROP TABLE IF EXISTS {self.door}, {self.place}"]
 
     def as_schema(self) -> Schema:
@@ -138,7 +139,7 @@ class PostgresqlTables:
         return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
 
     def make(self) -> Steps[None]:
-        """Create what is missing, in one transaction, and one client at a time.
+        """Create the missing schema and tables, in one transaction and by one client at a time.
 
         Two clients that create the same table at once get a catalogue error, in spite of IF NOT
         EXISTS.
@@ -147,7 +148,7 @@ class PostgresqlTables:
         yield self._in_turn(self.definition(with_schema=not schema))
 
     def drop(self) -> list[Query]:
-        """Return the queries that drop the tables, in one transaction, and one client at a time."""
+        """Return the queries that drop the tables in one transaction, one client at a time."""
         return self._in_turn(self.removal())
 
     def _in_turn(self, statements: list[str]) -> list[Query]:
@@ -161,7 +162,7 @@ class PostgresqlTables:
         return Query(COLUMNS_QUERY, (self.door, self.place))
 
     def look_for_schema(self) -> Query:
-        """Return the query for one row if the schema exists."""
+        """Return the query that has one row if the schema exists, and no row otherwise."""
         return Query("SELECT 1 FROM pg_namespace WHERE nspname = $1", (self.schema,))
 
     def are_there(self, rows: Rows) -> bool:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 IDLE_TRANSACTION_SECONDS = 2.0
 """How long our transactions may be idle before the server ends them. Without this limit, a client
-that stops in the middle of one, for example because its machine sleeps, would keep the name
-locked for everyone until it continues."""
+that stops in the middle of a transaction, for example because its machine sleeps, would keep the
+name locked for everyone until it continues."""
 
 LOCK_WAIT_SECONDS = 2.0
-"""How long a statement waits for a row before the server refuses it and we try again. This also
-keeps a request that its client has given up on from waiting longer and taking effect late."""
+"""How long a statement waits for a row before the server refuses it and we try again. The limit
+also applies to a request that its client has given up. Such a request must not wait longer and take
+effect late."""
 
 # The lowest `server_version_num` at which a variable exists.
 SINCE_12, SINCE_14, SINCE_17 = "120000", "140000", "170000"

@@ -1,12 +1,12 @@
 """The statements of the uncontended cycle, for one operation or for a batch of them.
 
 The statements decide only by the columns of the name's own row. If another transaction changes the
-row while a statement waits for it, PostgreSQL evaluates the changed row, but a subquery on other
-rows would still see the old ones. So the row itself counts the entries in `place`.
+row while a statement waits for it, PostgreSQL evaluates the changed row, but a subquery would still
+see the old versions of other rows. So the row itself counts the entries in `place`.
 
-The time comes from a function that reads the clock when it is called. In an UPDATE, the call may
-come before the wait for the row, if nobody changed the row meanwhile. Then no other lease has begun
-either, and ours seems a little older than it is, which does no harm.
+The time comes from a function that reads the clock when it is called. In an UPDATE, that call may
+come before the wait for the row, but only if no transaction changed the row meanwhile. Then no
+other lease has begun, and our lease seems a little older than it is, which does no harm.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ WHERE key = $1 AND id = $2 AND crowd = 0 AND standing = 0 AND until > {NOW}
 RETURNING true
 """
 
-# Rows that others have locked are skipped, and their operations go through the door, because
-# otherwise one name whose transaction does not end would hold up the whole batch. Only rows that
+# Rows that other transactions have locked are skipped, and their operations go through the door.
+# Otherwise one name whose transaction does not end would hold up the whole batch. Only rows that
 # will change are locked, so that a refused operation blocks nobody. The only wait here is for a
 # transaction that inserts the same name, and all transactions insert in key order. An upsert would
 # also wait for a transaction that has locked a name inserted meanwhile, and two such transactions
 # could wait for each other.
 #
-# The rows that we locked are changed by an upsert nevertheless, because it always uses the index.
+# Nevertheless, an upsert changes the rows that we locked, because an upsert always uses the index.
 # An UPDATE that joins the list may read the whole table, and a plan made while the table was small
-# still does so when it has grown. For the same reason, the test whether a name is known does not
+# is kept when the table has grown. For the same reason, the test whether a name is known does not
 # use EXISTS. The column `standing` passes the kind of operation.
 _TOGETHER = f"""
 WITH r AS MATERIALIZED (
@@ -175,7 +175,7 @@ ORDER BY key FOR UPDATE
 
 
 class PostgresqlStatements:
-    """Builds queries; runs none."""
+    """Builds queries, without running them."""
 
     def __init__(self, tables: PostgresqlTables, *, namespace: str) -> None:
         self._namespace = namespace
@@ -249,9 +249,10 @@ _OLD = f"last_token < ({NOW} - {REAP_AFTER_SECONDS}) * 1000000"
 _OVER = f"greatest(until + lock_delay, since + min_hold) < {NOW} - {REAP_AFTER_SECONDS}"
 _NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
 
-# Rows in use are locked, and are skipped, because a reaper that waited would make others wait
-# behind it. The condition is checked on the row as it is once it is locked. The keys are passed as
-# arrays, because for a join the planner may read a whole table for the sake of a few rows.
+# Rows in use are locked, and the reaper skips them, because a waiting reaper would make other
+# transactions wait behind it. The condition is checked on the row as it is once it is locked. The
+# keys are passed as arrays, because for a join the planner may read a whole table for the sake of a
+# few rows.
 _SWEEP = """
 WITH seen AS MATERIALIZED (
     SELECT key, crowd, {nobody} AS is_left FROM {door} WHERE key > $1 ORDER BY key LIMIT $2
@@ -275,7 +276,7 @@ _LOCK_IDLE = """
 SELECT encode(key, 'hex') FROM {door}
 WHERE key > $1 AND key <= $2 AND crowd > 0 AND {nobody} ORDER BY key FOR UPDATE SKIP LOCKED
 """
-# The entry of a waiter never expires. But where nobody was inside for a day, a live waiter would
+# The entry of a waiter never expires. But if no entry was inside for a day, a live waiter would
 # have been admitted.
 _SWEEP_LINES = """
 WITH over AS MATERIALIZED (
@@ -304,7 +305,7 @@ class PostgresqlReaper(Reaper):
         super().__init__(reap)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
-        """Remove names after the first key, up to the second, where all claims in line are dead."""
+        """Remove names with only dead claims in line, after the first key and up to the second."""
         [found] = yield [Query(self._lock, between)]
         keys = [key for (key,) in found]
         if not keys:

@@ -2,8 +2,8 @@
 
 The driver only connects and logs in; our own code sends the commands.
 
-`resp` is the codec, `requests` writes the calls of the scripts and `replies` reads what they
-return, `errors` maps the server's errors to ours, and `routing` picks the cluster node for a
-request; both flavours share them. `connection_aio` and `connection_threads` are a hand-written
-pair: one multiplexed connection per event loop, one connection per calling thread.
+`resp` is the codec, `requests` writes the script calls and `replies` reads what the scripts return,
+`errors` maps the server's errors to ours, and `routing` picks the cluster node for a request; both
+flavours share them. `connection_aio` and `connection_threads` are a hand-written pair: one
+multiplexed connection per event loop, one connection per calling thread.
 """

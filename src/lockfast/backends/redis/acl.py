@@ -1,4 +1,4 @@
-"""The smallest ACL for a Redis user: the commands it needs, and those it should not have."""
+"""The smallest ACL for a Redis user: the commands that it needs and the ones to withhold."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from lockfast.backends.redis.durability import Durability
 
 DIRECT = ("EVALSHA", "SCRIPT LOAD", "SUBSCRIBE", "UNSUBSCRIBE", "SCAN")
-"""Commands that the client runs itself; the scripts run the others, as the same user."""
+"""Commands that the client sends itself; all other commands are run by the scripts, as the same
+user."""
 
 CLUSTER = ("CLUSTER SLOTS", "ASKING")
 """Additional commands on a cluster, to find nodes and to follow moved slots. The check that a node
-still receives messages from the others uses EXISTS, which the scripts need as well."""
+still belongs to the cluster uses EXISTS, which is not listed because the scripts need it anyway."""
 
 CONFIRMING: dict[Durability | None, tuple[str, ...]] = {
     None: (),
@@ -30,7 +31,7 @@ CONFIRMING: dict[Durability | None, tuple[str, ...]] = {
 """Additional commands for each durability."""
 
 SENTINEL = "-@all +sentinel|masters +sentinel|get-master-addr-by-name"
-"""ACL rules for a Sentinel user, which is separate from the server's user."""
+"""ACL rules for the user at the Sentinels, which have users of their own."""
 
 TOO_WIDE = ("FLUSHALL", "CONFIG SET", "SHUTDOWN")
 """Commands that no user needs just to take locks."""

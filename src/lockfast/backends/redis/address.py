@@ -1,7 +1,7 @@
-"""Server addresses, read from a URL or from a client that the application has. No I/O.
+"""Server addresses, read from a URL or from the application's own client. No I/O.
 
-Only the settings of such a client are read. Its connections are never used, because our command
-could wait behind the application's BLPOP, and the client's retries could repeat what must not be
+Only the settings of a client are read. Its connections are never used, because our command could
+wait behind the application's BLPOP, and the client could repeat a request that must not be
 repeated.
 """
 
@@ -55,7 +55,7 @@ class Address:
 def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Address:
     """Return the address in a URL; `options` take precedence over the URL.
 
-    Accepts `unix:///path.sock`, `redis+sentinel://host,host/master` and
+    The URL may also be `unix:///path.sock`, `redis+sentinel://host,host/master` and
     `redis+cluster://host,host`; `rediss+…` uses TLS to all servers.
     """
     parts = split(url)
@@ -105,7 +105,7 @@ def endpoints_of(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
 
 
 def checked_options(options: Mapping[str, Any], *, topology: str) -> dict[str, Any]:
-    """Return the options as the driver takes them; raise if one does not fit the topology."""
+    """Return the options as the driver takes them; raise if an option does not fit the topology."""
     found = dict(options)
     if topology != "sentinel" and (
         foreign := [one for one in found if one.startswith("sentinel_")]
@@ -249,7 +249,7 @@ def _is_tls(kind: type | None) -> bool:
     return kind is not None and any("SSL" in one.__name__ for one in kind.__mro__)
 
 
-def _scheme(tls: bool) -> str:  # noqa: FBT001 - it is the value named
+def _scheme(tls: bool) -> str:  # noqa: FBT001 - the bool is not an option
     return "rediss" if tls else "redis"
 
 
@@ -263,7 +263,7 @@ def host_name_checked(kind: type) -> dict[str, bool]:
 
 
 def understood(options: Mapping[str, Any], *, by: type) -> dict[str, Any]:
-    """Return the options that the driver's class accepts, because valkey-py has some of its own."""
+    """Return only the options that the driver's class accepts; valkey-py has some of its own."""
     names = {
         name
         for kind in by.__mro__

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 # When a subscription should leave its node. No I/O.
 #
 # Messages reach every node over the cluster's bus. A node that was removed, or is cut off from its
-# peers, receives none of them but still answers. It does refuse any request that belongs to a slot,
-# so we send one now and then, on the very connection that listens.
+# peers, receives none of them but still answers. But such a node refuses any request for a key, so
+# the subscription's connection sends a request for a key now and then.
 
 LISTEN_CHECK_SECONDS = 1.0
 LISTEN_CHECK_TIMEOUT_SECONDS = 2.0
-"""A node that has not replied to the check after this many seconds counts as gone."""
+"""A node that does not reply to the check within this many seconds counts as gone."""
 
 
 def listen_check(channel: bytes) -> bytes:
@@ -36,15 +36,15 @@ def listen_check(channel: bytes) -> bytes:
 
 
 def says_cluster_down(answer: Reply) -> bool:
-    """Whether the node says that it belongs to no working cluster."""
+    """Return whether the node replied that it belongs to no working cluster."""
     return isinstance(answer, ErrorReply) and answer.code == "CLUSTERDOWN"
 
 
-# Which node serves which slot: what the nodes report, and which of them to believe. No I/O.
+# Which node serves which slot: the maps that nodes report, and which map to believe. No I/O.
 #
-# A node may be permanently wrong and still answer. One that was removed from the cluster reports a
-# map without slots; one that is cut off from its peers reports its last map, on which it still
-# serves slots that have been given to another node since; one that joined another cluster reports
+# A node may be permanently wrong and still answer. A node that was removed from the cluster reports
+# a map without slots. A node that is cut off from its peers reports its last map, on which it still
+# serves slots that another node has taken over since. A node that joined another cluster reports
 # the map of that cluster. So a map counts once a majority of the masters on it report the same map.
 
 SLOT_MAP = packed(b"CLUSTER", b"SLOTS")
@@ -57,7 +57,7 @@ NAME_THEM = (
 PORT_LIMIT = 65536
 
 OPINIONS_ENOUGH = 3
-"""Number of agreeing masters that is enough, even in a cluster of hundreds."""
+"""Number of agreeing masters that is enough even in a cluster of hundreds of masters."""
 
 OPINIONS_MAX_SECONDS = 0.2
 """How long to wait for the maps of other nodes, in seconds, once one node has reported a map with
@@ -66,7 +66,7 @@ enough slots."""
 
 @dataclass(frozen=True, slots=True)
 class SlotMap:
-    """Which node serves which slot, as one node reported it, corrected by MOVED replies since."""
+    """The node of each slot, as reported by one node and since corrected by MOVED replies."""
 
     owners: list[Endpoint | None]
     masters: list[Endpoint]
@@ -79,7 +79,7 @@ class SlotMap:
 
     @property
     def covered(self) -> int:
-        """How many slots have a node."""
+        """The number of slots that have a node."""
         return sum(last + 1 - first for first, last, _ in self.reported)
 
     def correct(self, slot: int, owner: Endpoint) -> None:
@@ -95,13 +95,13 @@ class SlotMap:
 def read_map(
     reply: Reply, *, reported_by: Endpoint, remap: Remap, where: str
 ) -> SlotMap | LockError:
-    """Return the map that a node reported, or the error if it reported none."""
+    """Return the map that a node reported, or an error if its reply is not a map."""
     if isinstance(reply, ErrorReply):
         return _map_refusal(reply, where=where)
     try:
         slots = slot_map(reply, reported_by=reported_by, remap=remap)
     except (TypeError, ValueError, LookupError, AttributeError):
-        # A reply that is valid in the protocol need not be a valid map.
+        # The reply is valid in the protocol, but is not a valid map.
         return BackendMisbehaved(
             f"{where}: {reported_by} does not answer CLUSTER SLOTS as a node does: "
             f"{repr(reply)[:80]}"
@@ -119,7 +119,7 @@ def read_map(
 
 
 def slot_map(reply: Sequence[Any], *, reported_by: Endpoint, remap: Remap) -> SlotMap:
-    """Read the reply to CLUSTER SLOTS; any other reply raises some error."""
+    """Return the map in a reply to CLUSTER SLOTS; raise an error if the reply is malformed."""
     owners: list[Endpoint | None] = [None] * SLOTS
     nodes: set[Endpoint] = set()
     reported = set()
@@ -142,14 +142,14 @@ def slot_map(reply: Sequence[Any], *, reported_by: Endpoint, remap: Remap) -> Sl
 def _endpoint(node: Sequence[Any], reported_by: Endpoint) -> Endpoint | None:
     host = node[0].decode() if node[0] else ""
     if host == "?":
-        # The node should announce a host name and has none. Redis calls this an unknown node, which
-        # need not be the one that was asked, so there is no address to try.
+        # The listed node is set to announce a host name but has no host name. It need not be the
+        # node that reported the map, so there is no address to try.
         return None
     port = int(node[1])
     if not 0 < port < PORT_LIMIT:
         raise ValueError(f"no port: {port}")
-    # No host (unknown-endpoint) or an empty one (the node does not know its own address) means
-    # the host that was asked, with this port.
+    # If the host is null (unknown-endpoint) or empty (the node does not know its own address), use
+    # the host of the node that reported the map, with the port given here.
     return Endpoint(host or reported_by.host, port)
 
 
@@ -169,10 +169,10 @@ def candidates(
     suspects: Collection[Endpoint],
     start: float,
 ) -> list[Endpoint]:
-    """Return the nodes to ask: masters, replicas, seeds; those that failed come last.
+    """Return the nodes to ask: masters, replicas, seeds; nodes that failed come last.
 
-    `start`, in [0, 1), selects the master to begin with, because clients should not all begin with
-    the same node, which may be behind.
+    `start`, in [0, 1), selects the first master. Clients should not all begin with the same node,
+    because that node's map may be outdated.
     """
     masters = [] if slots is None else slots.masters
     first = int(start * len(masters))
@@ -185,8 +185,8 @@ class MapPoll:
     """Decides which node to ask for the map next, and in the end which map to believe.
 
     Masters that did not fail are asked until a majority agrees. If there is no majority, the map
-    that most of them reported counts. Other nodes are asked only until some map has as many slots
-    as were served before.
+    that most masters reported counts. Other nodes are asked only until some node reports a map with
+    at least as many slots as were served before.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class MapPoll:
         self._enough_at = FOREVER
 
     def next(self, now: float) -> Endpoint | None:
-        """Return the node to ask; None if there is nothing more to learn, or no time for it."""
+        """Return the next node to ask; None if enough is known, or nodes or time have run out."""
         best = self._best()
         covers = best is not None and best.covered >= self._covered
         if best is not None and covers and (now >= self._enough_at or self._is_settled(best)):
@@ -227,7 +227,7 @@ class MapPoll:
         return min(attempt_until(now=now, deadline=deadline), max(now, self._enough_at))
 
     def deliver(self, node: Endpoint, answer: SlotMap | LockError, *, now: float) -> None:
-        """Record the map that the node reported, or the error if it reported none."""
+        """Record the map that the node reported, or the error that came instead of a map."""
         if isinstance(answer, LockError):
             self._failures.append(answer)
             return
@@ -242,7 +242,8 @@ class MapPoll:
         best = self._best()
         if best is not None:
             return best
-        # A mistake that a person has to correct matters more than which other nodes were down.
+        # Raise first an error that a person has to correct; it matters more than nodes that are
+        # down.
         for failure in self._failures:
             if isinstance(failure, ConfigurationError | BackendMisbehaved):
                 raise failure
@@ -253,7 +254,7 @@ class MapPoll:
         raise BackendUnavailable(f"{where}: no node tells the map{why}") from last
 
     def doubted(self, elected: SlotMap) -> set[Endpoint]:
-        """Return the nodes that were asked or suspected and did not report the elected map."""
+        """Return the nodes that were asked or suspected, but did not report the elected map."""
         agree = {
             node for node, reported in self._heard.items() if reported.reported == elected.reported
         }
@@ -264,24 +265,24 @@ class MapPoll:
         return max(found, key=lambda one: (self._votes(one), one.covered), default=None)
 
     def _votes(self, slots: SlotMap) -> int:
-        # Count only masters on this map, under their addresses there, because a seed may be one of
-        # them under another address.
+        # Count only votes from addresses that are masters on this map, because a seed may be
+        # another address of the same master.
         voters = (
             node for node, reported in self._heard.items() if reported.reported == slots.reported
         )
         return sum(node in slots.masters for node in voters)
 
     def _is_settled(self, slots: SlotMap) -> bool:
-        # Count the previous masters too, so that nodes that split off into their own cluster do not
-        # form a majority.
+        # Count the masters of the previous map too, so that nodes that split off into a cluster of
+        # their own do not form a majority.
         voters = max(len(slots.masters), self._count)
         return self._votes(slots) >= min(OPINIONS_ENOUGH, voters // 2 + 1)
 
 
-# Which slots no node serves, and how that is reported. No I/O.
+# Finds the slots that no node serves, and reports them. No I/O.
 #
 # The map alone does not show every slot without a node. A node that gave up a slot (CLUSTER
-# DELSLOTS) announces it to nobody, so its peers keep naming it as the owner, and only its own map
+# DELSLOTS) does not announce that, so its peers keep naming it as the owner, and only its own map
 # lacks the slot. So each master is asked about its own slots.
 
 SPANS_SHOWN = 8
@@ -290,7 +291,7 @@ SPANS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the nodes of a cluster serve, according to the map and to the nodes themselves."""
+    """Which slots are served in a cluster, according to the map and to the masters themselves."""
 
     slots: SlotMap
     unserved: frozenset[int]
@@ -301,7 +302,7 @@ class Coverage:
 
     @classmethod
     def of(cls, slots: SlotMap, views: Mapping[Endpoint, SlotMap | LockError]) -> Coverage:
-        """Return what is served; `views` are the maps that the masters themselves report."""
+        """Return which slots are served; `views` has the map that each master itself reported."""
         maps = {node: view for node, view in views.items() if isinstance(view, SlotMap)}
         unserved = (
             slot
@@ -324,7 +325,7 @@ class Coverage:
     def incomplete(
         self, away: Mapping[Endpoint | None, LockError], *, where: str
     ) -> BackendUnavailable | None:
-        """Return the error that names the slots missing from a survey; None if there are none."""
+        """Return the error that names the slots missing from a survey; None if none are missing."""
         reasons = []
         if self.unserved:
             reasons.append(f"no node serves {spans(self.unserved)}")

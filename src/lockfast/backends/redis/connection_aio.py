@@ -56,7 +56,8 @@ class RedisSubscription(Listener):
 class ClusterSubscription(RedisSubscription):
     """Listens to one channel, and notices when the node falls silent or leaves the cluster.
 
-    If the node serves none of our names, no request of ours would notice its failure.
+    The subscription has to check, because no other request may go to this node: it may serve none
+    of our names.
     """
 
     def __init__(self, connection: RedisConnection, channel: bytes, *, clock: Clock) -> None:
@@ -77,7 +78,7 @@ class ClusterSubscription(RedisSubscription):
             return False
         if self._connection.is_open and now - self._asked_at >= cluster_map.LISTEN_CHECK_SECONDS:
             self._asked_at = now
-            # If no reply comes in time, the connection is given up.
+            # If no reply to the check comes in time, `send` gives up the connection.
             reply = self._connection.send(
                 self._check_request, deadline=now + cluster_map.LISTEN_CHECK_TIMEOUT_SECONDS
             )
@@ -114,7 +115,7 @@ class RedisConnection(SocketConnection):
         transport.set_protocol(self)
 
     def unsubscribe(self, channel: bytes) -> None:
-        """Stop listening to a channel; the server confirms it with a push."""
+        """Stop listening to a channel; the server's confirmation, a push, is ignored."""
         if self.listeners.pop(channel, None) is not None and self.is_open:
             self.send_unanswered(packed(b"UNSUBSCRIBE", channel))
 
@@ -131,8 +132,8 @@ class RedisConnection(SocketConnection):
             if deliver is not None:
                 deliver(items[2])
         elif kind == b"subscribe":
-            # SUBSCRIBE is the one command that is refused by a reply and confirmed by a push, which
-            # comes where the reply would. Nothing waits for the confirmation of an UNSUBSCRIBE.
+            # The server refuses SUBSCRIBE with a reply but confirms it with a push, so the push
+            # takes the place of the reply. Nothing waits for the confirmation of an UNSUBSCRIBE.
             self._answer(None)
 
 
@@ -158,7 +159,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
     """The transport to one server."""
 
     is_sharded = False
-    """Whether names are spread over several servers, so that one request cannot cover two names."""
+    """Whether names are on several servers, so that one request cannot cover two names."""
 
     def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
         super().__init__(clock=clock, where=where)
@@ -199,8 +200,8 @@ class RedisTransport(SocketTransport[RedisConnection]):
                 }
             )
         except OSError as error:
-            # The driver reads its version from a file each time, and there may be no descriptor
-            # left.
+            # The driver reads its version from a file each time, and no descriptor may be left for
+            # that.
             raise self._unreachable(error) from error
         try:
             await driver_connection.connect()
@@ -215,10 +216,10 @@ class RedisTransport(SocketTransport[RedisConnection]):
             await driver_connection.disconnect(nowait=True)
             raise errors.not_redis(where=self.where) from error
         except BaseException:
-            # After a cancellation, the connection will not be used.
+            # This attempt was cancelled, so nothing will use the connection.
             await driver_connection.disconnect(nowait=True)
             raise
-        # From here on the transport is ours, and the driver's object no longer refers to it.
+        # Take the transport out of the driver's object, so that only our connection uses it.
         streams = driver_connection._reader, driver_connection._writer  # noqa: SLF001
         driver_connection._reader = driver_connection._writer = None  # noqa: SLF001
         connection = RedisConnection(where=self.where)
@@ -233,8 +234,9 @@ class RedisTransport(SocketTransport[RedisConnection]):
             await connection.send_command("HELLO", 3)
             self._check_handshake(await connection.read_response())
         except BaseException:
-            # Abort at once. The driver forgets a connection before it is closed, and closing TLS
-            # takes an exchange with the server, for which an event loop that is ending has no time.
+            # Abort at once. The driver would forget the connection before it is closed, and a TLS
+            # connection closes only after an exchange with the server, for which an ending event
+            # loop has no time.
             transport.abort()
             raise
 
@@ -261,7 +263,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
         except LockError:
             connection.unsubscribe(
                 channel
-            )  # the SUBSCRIBE may still take effect, with no listener left
+            )  # the SUBSCRIBE may still take effect, without a listener
             raise
         if isinstance(reply, ErrorReply):
             del connection.listeners[channel]
@@ -269,11 +271,11 @@ class RedisTransport(SocketTransport[RedisConnection]):
         return (kind or RedisSubscription)(connection, channel, clock=self._clock)
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
-        """Return the indices of the requests for each server; here all go to a single server."""
+        """Return the indices of the requests for each server; this transport has one server."""
         return {"": list(range(len(requests)))}
 
     # -- closing -----------------------------------------------------------------------
 
     def _may_reuse(self) -> bool:
-        """Whether the next request may go out on an existing connection."""
+        """Return whether the next request may use an existing connection."""
         return self._connection is not None and self._connection.is_open

@@ -62,7 +62,7 @@ class RedisSubscription(Listener["RedisConnection"]):
         return self._connection.has_buffered()
 
     def _read(self) -> None:
-        # Read once, and deliver every complete message that has come.
+        # Read once, and deliver every complete message that has arrived.
         connection = self._connection
         connection.take_in()
         while (push := connection.buffered()) is not NEED_MORE:
@@ -82,7 +82,8 @@ class RedisSubscription(Listener["RedisConnection"]):
 class ClusterSubscription(RedisSubscription):
     """Listens to one channel, and notices when the node falls silent or leaves the cluster.
 
-    If the node serves none of our names, no request of ours would notice its failure.
+    The subscription has to check, because no other request may go to this node: it may serve none
+    of our names.
     """
 
     def __init__(
@@ -100,10 +101,10 @@ class ClusterSubscription(RedisSubscription):
         return self
 
     def listen(self, *, until: float) -> bool:
-        """Deliver messages until `until` or a kick; false once the node is gone or cut off.
+        """Deliver messages; return false once the node is gone or cut off.
 
-        If a waiting thread reads the reply to the check, it interrupts `listen` to report the
-        result.
+        Returns at `until` at the latest, or after a kick. If a waiting thread reads the reply to
+        the check, it interrupts `listen` to report the result.
         """
         now = self._clock.now()
         if self._is_cut_off:
@@ -114,7 +115,7 @@ class ClusterSubscription(RedisSubscription):
         elif now - self._received_at >= cluster_map.LISTEN_CHECK_SECONDS:
             self._asked_at = now
             try:
-                with self._using:  # a waiting thread may be reading, and TLS allows one at a time
+                with self._using:  # a waiting thread may be reading; TLS allows one at a time
                     self._connection.send(
                         self._check_request, deadline=now + cluster_map.LISTEN_CHECK_TIMEOUT_SECONDS
                     )
@@ -164,14 +165,14 @@ def sentinel_client(*, clock: Clock, **options: Any) -> Any:  # noqa: ANN401 - t
 
 
 def abandon_in_child(_clients: object) -> None:
-    """Do nothing, because these clients only close their copies of the connections."""
+    """Do nothing, because the child's clients close only their own copies of the connections."""
 
 
 class RedisTransport(SocketTransport[RedisConnection]):
     """The transport to one server."""
 
     is_sharded = False
-    """Whether names are spread over several servers, so that one request cannot cover two names."""
+    """Whether names are on several servers, so that one request cannot cover two names."""
 
     def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
         super().__init__(clock=clock, where=where)
@@ -217,8 +218,8 @@ class RedisTransport(SocketTransport[RedisConnection]):
                 }
             )
         except OSError as error:
-            # The driver reads its version from a file each time, and there may be no descriptor
-            # left.
+            # The driver reads its version from a file each time, and no descriptor may be left for
+            # that.
             raise self._unreachable(error) from error
         self._register_dial(driver_connection)
         try:
@@ -237,14 +238,14 @@ class RedisTransport(SocketTransport[RedisConnection]):
             # The driver raises these for bytes that are not the Redis protocol.
             driver_connection.disconnect()
             raise errors.not_redis(where=self.where) from error
-        except BaseException:  # after an interrupt, the connection will not be used
+        except BaseException:  # interrupted, so nothing will use the connection
             driver_connection.disconnect()
             raise
         self._has_answered = True
         return connection
 
     def _register_dial(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
-        """Take note of a connection about to be made, in case it has to be ended early."""
+        """Take note of a connection before it connects; a subclass may have to end it early."""
 
     def _check_handshake(self, answer: object) -> None:
         """Check the server's reply to the handshake; raise to refuse the connection."""
@@ -267,7 +268,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
             self._confirmed(connection.receive_any(deadline=deadline))
             return self._known((kind or RedisSubscription)(connection, deliver, clock=self._clock))
         except OSError as error:
-            # The error is from the connection, or no descriptors are left for the self-pipes.
+            # The connection failed, or no descriptors are left for the self-pipes.
             connection.close()
             raise self._unreachable(error) from error
         except RespError as error:
@@ -280,7 +281,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
     def _known(self, subscription: RedisSubscription) -> RedisSubscription:
         self._subscriptions[id(subscription)] = subscription
         if subscription.generation != self._idle.generation:
-            subscription.shut()  # `leave` was called before it was registered here
+            subscription.shut()  # `leave` was called before this registration
         return subscription
 
     def _confirmed(self, reply: Reply | Push) -> None:
@@ -288,19 +289,19 @@ class RedisTransport(SocketTransport[RedisConnection]):
             raise errors.refused(reply, where=self.where)
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
-        """Return the indices of the requests for each server; here all go to a single server."""
+        """Return the indices of the requests for each server; this transport has one server."""
         return {"": list(range(len(requests)))}
 
     # -- closing -----------------------------------------------------------------------
 
     def _may_reuse(self) -> bool:
-        """Whether the next request may go out on an existing connection."""
-        return True  # another thread may return one at any moment
+        """Return whether the next request may use an existing connection."""
+        return True  # another thread may return a connection at any moment
 
     def leave(self) -> None:
         """Stop using every existing connection, for requests and for listening."""
         RedisTransport.close(self)
-        # Take the list in one step, because another thread may subscribe meanwhile.
+        # Copy the list in one step, because another thread may subscribe meanwhile.
         for one in self._subscriptions.valuerefs():
             if (subscription := one()) is not None:
                 subscription.shut()
@@ -309,7 +310,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
 class _InTime:
     """Makes a driver parser stop at a deadline, or limits the time for each reply.
 
-    The socket is not ours yet, but the driver's use of it has to end in time too.
+    The driver still reads the socket itself at that point, and that has to end in time too.
     """
 
     def __init__(

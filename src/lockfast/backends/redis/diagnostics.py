@@ -42,8 +42,8 @@ def node_findings(settings: Mapping[str, str] | None) -> Iterator[Finding]:
     if "cluster-node-timeout" not in known:
         return
     timeout = int(known["cluster-node-timeout"]) / 1000
-    # The others suspect a dead node after one timeout, and agree that it is dead within a second
-    # one. Then its replicas elect one of themselves.
+    # The other nodes suspect a dead node after one timeout, and agree that it is dead within a
+    # second timeout. Then the replicas of the dead node elect a new master.
     away = 2 * timeout + 1
     sentence = (
         f"cluster-node-timeout is {timeout:g} s: the names of a node that dies are served again "
@@ -79,7 +79,7 @@ def slot_findings(found: Coverage) -> Iterator[Finding]:
 
 
 def merged(found: Mapping[str, Sequence[Finding]]) -> list[Finding]:
-    """Return the findings of all nodes, by subject; those that several nodes share appear once."""
+    """Return the findings of all nodes by subject; equal findings are merged into one."""
     nodes_by_finding: dict[Finding, list[str]] = {}
     for node, findings in found.items():
         for one in findings:
@@ -101,17 +101,18 @@ def _together(nodes: list[str], *, of: int) -> str:
 OLDEST_SERVER = (7, 0)
 NEARLY_FULL_FRACTION = 0.9
 REPLICA_LAG_SECONDS = 5
-"""Replicas acknowledge their data every second; one that is silent for this long is behind."""
+"""Replicas acknowledge their data every second, so a replica that is silent for this many seconds
+is behind."""
 
 CLOCK_SKEW_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The facts read from a server; None for those that this user may not read.
+    """The facts read from a server; a fact that this user may not read is None.
 
     `ahead` is the least number of seconds by which the server's clock is ahead of ours. `allowed`
-    says which commands the user may run, of those that the server knows, or is the sentence that
+    maps each command that the server knows to whether the user may run it, or is a sentence that
     says why this is unknown. A node of a cluster has no `where`, because `merged` names it.
     """
 
@@ -124,7 +125,7 @@ class ServerFacts:
     is_node: bool = False
     durability: Durability | None = None
     needed: tuple[str, ...] | None = None
-    """The commands that are needed; None for those of a single Redis."""
+    """The commands that a user needs; None means the commands for a single Redis."""
 
 
 def findings(facts: ServerFacts) -> list[Finding]:
@@ -380,7 +381,8 @@ def _unread(facts: ServerFacts) -> Iterator[Finding]:
 # Findings about the Sentinels: which failovers locks can survive. No I/O.
 
 SENTINELS_MIN = 3
-"""A failover needs a majority of all Sentinels; with only two, neither may be missing."""
+"""A failover needs a majority of all Sentinels, which two Sentinels are only if neither is missing.
+"""
 
 
 def sentinel_findings(
@@ -410,7 +412,7 @@ def sentinel_findings(
     count = 1 + max(int(one["num-other-sentinels"]) for one in states)
     quorum = max(int(one["quorum"]) for one in states)
     yield _sentinel_count_finding(count, quorum)
-    if quorum < 2 < count:  # noqa: PLR2004 - one alone, where there are others to ask
+    if quorum < 2 < count:  # noqa: PLR2004 - one Sentinel decides alone, though there are others
         yield Finding(
             "note",
             "quorum",

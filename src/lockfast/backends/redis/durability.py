@@ -1,8 +1,8 @@
 """Confirms that a grant is on a replica or on disk, to survive the loss of a server. No I/O.
 
-The confirmation is requested on the same connection as the grant, right behind it, and blocks that
-connection. It narrows the window in which an acknowledged lock can be lost but does not close it,
-because a failover may choose a replica that has not confirmed.
+The request for the confirmation follows the acquire on the same connection, and blocks that
+connection. A confirmation narrows the window in which an acknowledged lock can be lost but does not
+close it, because a failover may choose a replica that has not confirmed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from lockfast.errors import ConfigurationError, LockError, OutcomeUnknown
 Durability = Literal["replica", "fsync"]
 
 CONFIRM_FRACTION = 0.8
-"""Fraction of the remaining time that the server may wait, so that its reply arrives in time."""
+"""Fraction of the remaining time for which the server may wait for the confirmation, so that its
+reply still arrives in time."""
 
 
 def checked_durability(value: object) -> Durability | None:
-    """Return the durability; raise ConfigurationError if it is not a known one."""
+    """Return the durability; raise ConfigurationError if the value is unknown."""
     if value is not None and value not in get_args(Durability):
         raise ConfigurationError(f"durability={value!r}: replica or fsync is accepted")
     return value  # type: ignore[return-value]
@@ -36,7 +37,7 @@ def confirmation(durability: Durability, *, left: float) -> bytes:
 
 
 def is_confirmation(request: bytes) -> bool:
-    """Whether this is a confirmation, which must follow its request to the same node."""
+    """Return whether this is a confirmation, which must follow its request to the same node."""
     return _CONFIRMATION.match(request) is not None
 
 
@@ -46,7 +47,7 @@ _CONFIRMATION = re.compile(rb"\*\d\r\n\$\d\r\nWAIT(AOF)?\r\n")
 def unconfirmed(
     reply: Reply | LockError, durability: Durability, *, where: str
 ) -> LockError | None:
-    """Return the error if the grant was not confirmed, or None if it was."""
+    """Return the error if the grant was not confirmed; None if it was confirmed."""
     if isinstance(reply, LockError):
         return reply
     if isinstance(reply, ErrorReply) and "WAITAOF" in reply.text:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 DOOR_FORMAT = 1
 SCRIPT_NAMES = (*SCRIPT_VERBS, "permissions")
 
-# What to do, by the server's error code. {where} is the store, {text} the server's message.
+# What the user should do, by the server's error code. {where} is the store, {text} is the server's
+# message.
 _CONFIGURATION = {
     "NOAUTH": "{where} asks for a password; give one in the URL (redis://user:password@host)",
     "WRONGPASS": "{where} does not know this user and password; correct them in the URL",
@@ -77,7 +78,7 @@ def refused(refusal: ErrorReply, *, where: str) -> LockError:
 
 
 def _mistake(code: str, text: str) -> str | None:
-    """Return the sentence if this is a mistake that a person has to correct."""
+    """Return the sentence for an error that a person has to correct; None for any other error."""
     if code == "NOPERM" or _IN_SCRIPT.search(text):
         lacking = _forbidden(text)
         return f"{{where}}: this user may not {lacking}; `lockfast doctor` names all that it lacks"
@@ -107,7 +108,8 @@ def unreachable(error: BaseException, *, where: str, has_answered: bool = False)
         if any(isinstance(one, kind) for one in _chain(error)) or _REASON_TEXTS[kind] in lower:
             said = sentence.format(where=where, text=text, hint=other_scheme(where))
             return BackendUnavailable(since_it_answered(said) if has_answered else said)
-    # Only the driver's message says what happened, such as a reset or a broken pipe.
+    # Include the driver's message, because only it says what happened, such as a reset or a broken
+    # pipe.
     said = f"{where} cannot be reached: {text}; is it a Redis server{other_scheme(where)}?"
     return BackendUnavailable(since_it_answered(said) if has_answered else said)
 
@@ -123,7 +125,7 @@ def _refusal_in(text: str) -> ErrorReply | None:
 
 
 def of_sentinel(error: BaseException, *, where: str) -> LockError:
-    """Return the error for a Sentinel that does not answer; Sentinels have their own login."""
+    """Return the error for a Sentinel that cannot be used; Sentinels have a login of their own."""
     login = login_error(error)
     if login is not None:
         return ConfigurationError(_TO_SENTINEL[login].format(where=where))
@@ -154,7 +156,7 @@ def not_redis(*, where: str) -> LockError:
 
 
 def server_words(greeting: object, field: str) -> str:
-    """Return a field of the server's reply to the handshake; "" if it is missing."""
+    """Return a field of the server's reply to the handshake; "" if the field is missing."""
     facts = greeting if isinstance(greeting, dict) else {}
     value = facts.get(field.encode(), facts.get(field, ""))
     return value.decode() if isinstance(value, bytes) else str(value)
@@ -213,7 +215,8 @@ _REASONS: dict[type[BaseException], str] = {
     ConnectionError: "{where} closed the connection before it had answered; is it a Redis "
     "server{hint}?",
 }
-# How the driver's message describes the reason where the driver does not keep the error.
+# How the driver's message describes the reason, for cases where the driver drops the original
+# error.
 _REASON_TEXTS: dict[type[BaseException], str] = {
     socket.gaierror: "name or service not known",
     FileNotFoundError: "no such file",
@@ -261,7 +264,7 @@ def _command_at(text: str) -> str | None:
 
 
 def other_scheme(where: str) -> str:
-    """Return the hint that the two sides may disagree about TLS, as part of a question."""
+    """Return part of a question: a hint that client and server may disagree about TLS."""
     scheme = where.partition("://")[0]
     if "rediss" in scheme:
         return (

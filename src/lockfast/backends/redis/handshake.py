@@ -1,4 +1,4 @@
-"""Wraps credential providers, so that their failures are reported as such.
+"""Wraps credential providers, so that a provider's failure is reported as that.
 
 The driver calls the provider while it connects. Without the wrapper, a token service that is
 briefly down would look like a bug of ours, or like a server that does not speak the protocol.

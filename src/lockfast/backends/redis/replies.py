@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 HOLDERS_SHOWN = 16
-"""Page size of the scripts, as in door.lua, so that no request keeps a server busy for long."""
+"""Page size of the scripts, as in door.lua; it limits how long one request keeps a server busy."""
 
 
 class JoinedLine(NamedTuple):
     """The place in line of a claim that was not granted.
 
-    `epoch` belongs to the claim's client; if it differs later, the place is lost. `last_token` is
-    the last token granted for the name. `ends_in` is the time, in seconds, until the first of the
-    claims inside expires.
+    `epoch` belongs to the claim's client; if a later reply has another epoch, the place is lost.
+    `last_token` is the last token granted for the name. `ends_in` is the time, in seconds, until
+    the first of the claims inside expires.
     """
 
     number: int | None
@@ -69,7 +69,7 @@ def wakeup_message(message: bytes) -> WakeupMessage:
 
 
 def refused(reply: list[Any]) -> JoinedLine | int:
-    """Read the reply to a refused acquire: the place, or the capacity in use as an int."""
+    """Read the reply to a refused acquire: the place in line, or the capacity in use as an int."""
     if reply[0] == 0:
         return whole(reply[1])
     return in_line(reply)
@@ -106,9 +106,8 @@ def _seen(
 ) -> Holder | Closing | None:
     """Return the holder or the closing that a record describes; None if it has ended.
 
-    A hold that expired may not be settled yet. The next request that changes the door keeps the
-    name closed for as long as required; see door.lua. Until then this function does the same
-    calculation.
+    The record of an expired hold becomes a closing only with the next request that changes the
+    door; see door.lua. Until then this function does the same calculation.
     """
     one = _fields(record)
     ends = int(end)
@@ -137,7 +136,7 @@ def whole(reply: Any) -> int:  # noqa: ANN401 - of the server's making
 
 
 def truth(reply: Any) -> bool:  # noqa: ANN401 - of the server's making
-    """Read whether something was done."""
+    """Read a reply that says whether something was done."""
     return bool(whole(reply))
 
 
@@ -149,7 +148,7 @@ def renewal(reply: Any) -> Renewal:  # noqa: ANN401 - of the server's making
 
 
 def scanned(reply: list[Any]) -> tuple[bytes, list[bytes]]:
-    """Read one part of a scan of all keys, and the cursor of the next."""
+    """Read one part of a scan of all keys, and the cursor of the next part."""
     cursor, found = reply
     if not isinstance(cursor, bytes) or not all(isinstance(one, bytes) for one in found):
         raise TypeError("not a part of all keys")
@@ -157,7 +156,7 @@ def scanned(reply: list[Any]) -> tuple[bytes, list[bytes]]:
 
 
 def broken(reply: list[Any]) -> tuple[tuple[Holder, ...], int]:
-    """Read the broken holders and how many claims to skip next; negative at the end."""
+    """Read the broken holders, and how many claims the next request skips; negative at the end."""
     now, skipped, *records = reply
     return holders(records, now), whole(skipped)
 
@@ -203,7 +202,7 @@ def crowd(reply: list[Any]) -> Crowd:
 
 
 def _following(*, ends: Sequence[bytes], arrivals: Sequence[bytes]) -> Cursor | None:
-    """Return where the next page begins; None after the last one."""
+    """Return where the next page begins; None after the last page."""
     if len(ends) < HOLDERS_SHOWN and len(arrivals) < HOLDERS_SHOWN:
         return None
     return Cursor(
@@ -213,7 +212,7 @@ def _following(*, ends: Sequence[bytes], arrivals: Sequence[bytes]) -> Cursor | 
 
 
 def inspection(name: str, pages: Sequence[InspectionPage]) -> Inspection:
-    """Combine pages into one inspection; for a hold renewed meanwhile, the last page counts."""
+    """Combine pages into one inspection; if a hold is on several pages, the last page counts."""
     inside = {claim: one for page in pages for claim, one in page.inside.items()}.values()
     line = [one for page in pages for one in page.line]
     return Inspection(
@@ -256,6 +255,6 @@ def _fields(record: bytes) -> _Record:
     )
 
 
-# Cache the owners, because each reply to a claim in line names the holders, most often one of a
-# few.
+# Cache the owners, because each reply to a claim in line names the holders, which are usually the
+# same few.
 _owner = lru_cache(maxsize=256)(Owner.from_text)

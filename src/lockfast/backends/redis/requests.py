@@ -49,13 +49,13 @@ class Cursor:
 
 
 class RedisKeys:
-    """The keys of one namespace: one of each kind per name; the first kind identifies a name."""
+    """The keys of one namespace; a name has a key of each kind, and the first identifies it."""
 
     def __init__(self, namespace: str, kinds: Sequence[str] = DOOR_KEYS) -> None:
         self.namespace = namespace
         self._kinds = kinds
         self._first = kinds[0]
-        # Names are used again and again, and building and packing five keys is not free.
+        # Cache the packed keys, because names are used again and again.
         self.of: Callable[[str], bytes] = lru_cache(maxsize=4096)(self._of)
 
     def door(self, name: str) -> bytes:
@@ -82,7 +82,7 @@ class RedisKeys:
 
 
 def acquire(keys: bytes, claim: Claim, inbox: str) -> bytes:
-    """Return the request; with an empty inbox the claim joins no line."""
+    """Return the request to acquire; with an empty inbox the claim does not join the line."""
     details = _details(claim)
     rest = b"%b$%d\r\n%b\r\n" % (_place(claim.capacity, inbox), len(details), details)
     return _FOR_CLAIM % (_head("acquire", 4), keys, len(claim.id), claim.id.encode(), rest)
@@ -94,7 +94,7 @@ def _place(capacity: int, inbox: str) -> bytes:
 
 
 def acquire_all(keys: Sequence[bytes], claims: Sequence[Claim]) -> bytes:
-    """Return the request for several names at once, which must all have the same capacity."""
+    """Return the request to acquire several names at once; all must have the same capacity."""
     arguments = [b"%d" % claims[0].capacity]
     for claim in claims:
         arguments += (claim.id.encode(), _details(claim))
@@ -108,9 +108,9 @@ def _details(claim: Claim) -> bytes:
     return terms + claim.owner.encode()
 
 
-# Cache these, because the same few combinations are used again and again. The owner is left out,
-# because in asyncio it is often a new task for each request, so its cache entry would never be used
-# again.
+# Cache the terms, because the same few combinations are used again and again. The owner is not
+# among them, because in asyncio each request often has a new task as its owner, and a cache entry
+# for that owner would never be used again.
 @lru_cache(maxsize=64)
 def _terms(  # noqa: PLR0917 - what all claims of a lock have in common
     weight: int, ttl: float, delay: float, hold: float, party: str | None, client: str

@@ -28,13 +28,13 @@ class ErrorReply:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """An unrequested message from the server: published, or confirming a subscription."""
+    """A push from the server: a published message, or the confirmation of a subscription."""
 
     items: list[Any]
 
 
 class RespError(ProtocolError):
-    """Bytes that no Redis server sends."""
+    """The received bytes are not the Redis protocol."""
 
 
 def packed(*arguments: bytes) -> bytes:
@@ -43,7 +43,7 @@ def packed(*arguments: bytes) -> bytes:
 
 
 def packed_arguments(arguments: Iterable[bytes]) -> bytes:
-    """Return encoded arguments without the head of their command, to be joined to others."""
+    """Return encoded arguments without the head of a command, so that they can be joined."""
     return b"".join([b"$%d\r\n%b\r\n" % (len(one), one) for one in arguments])
 
 
@@ -62,13 +62,13 @@ class RespCodec:
         self._at = 0
 
     def next(self) -> Reply | Push:
-        """Return the next reply, or NEED_MORE if it is still incomplete."""
+        """Return the next reply; NEED_MORE if the reply is still incomplete."""
         buffer, at = self._buffer, self._at
         if at == len(buffer):
             return NEED_MORE
         if buffer[at : at + 1] == b":" and (end := buffer.find(b"\r\n", at)) > 0:
-            # A number is the scripts' most common reply, so it is read in one step, like a message
-            # below.
+            # A number is the scripts' most common reply, so read it in one step, like a channel
+            # message.
             try:
                 number = int(buffer[at + 1 : end])
             except ValueError as error:
@@ -82,7 +82,7 @@ class RespCodec:
         try:
             found = _parse(self._buffer, self._at)
         except (ValueError, RecursionError) as error:
-            # Something other than a number where one belongs, or arrays nested too deeply.
+            # A number is malformed, or arrays are nested too deeply.
             raise RespError(self._buffer[self._at : self._at + 40]) from error
         if found is None:
             return NEED_MORE
@@ -155,7 +155,7 @@ def _aggregate(kind: bytes, count: int, buffer: bytes, at: int) -> tuple[Any, in
         return None, at
     items: list[Any] = []
     for _ in range(2 * count if kind in b"%|" else count):
-        # The most common items, without a call for each.
+        # Read the most common items inline, without a call for each of them.
         end, part = buffer.find(b"\r\n", at), buffer[at : at + 1]
         if part == b":" and end > 0:
             items.append(int(buffer[at + 1 : end]))

@@ -1,8 +1,8 @@
-"""Which cluster node a request goes to, and what its reply says about that. No I/O.
+"""Picks the cluster node for a request, and follows redirections and refusals. No I/O.
 
-A request is sent again here only if the node did *not* carry it out, but redirected or refused it.
-A request whose reply was lost may have been carried out. The transport must not repeat it, because
-a release that worked would then be answered as if the lock had been lost.
+A request is repeated only if the node redirected or refused it, and so did *not* carry it out. A
+request whose reply was lost may have been carried out. The transport must not repeat it, because a
+release that worked would then be answered as if the lock had been lost.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ TRANSIENT_ERRORS = frozenset({"CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN"
 """
 
 OUTDATING = TRANSIENT_ERRORS - {"TRYAGAIN"}
-"""Refusals that an outdated map could explain, because the node was replaced, removed, or cut off
-from its peers, and learns of that last or never. TRYAGAIN is not among them, because the slot is
-still where the map says."""
+"""Refusals that suggest an outdated map: the node may have been replaced, removed, or cut off from
+its peers, and a node learns of that late or never. TRYAGAIN is not among them, because then the
+slot is still where the map says."""
 
 ROUTED_BATCH = 500
 """Requests sent to a server in one write."""
@@ -48,20 +48,20 @@ FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.01, 0.25
 takes seconds."""
 
 MAP_FRESH_SECONDS = 0.1
-"""A map that was requested this recently is not requested again, whatever contradicts it."""
+"""A map that was requested this recently is not requested again, even if a reply contradicts it."""
 
 ATTEMPT_SHARE, ATTEMPT_MIN_SECONDS = 3, 0.1
-"""One attempt to connect gets the remaining time divided by the first number, but at least the
-second one in seconds."""
+"""The time limit of one attempt to connect: the remaining time divided by ATTEMPT_SHARE, but at
+least ATTEMPT_MIN_SECONDS."""
 
 
 Remap = Callable[[Endpoint], Endpoint]
-"""Maps the address that a node announces to the one that reaches it, behind a NAT or in a
-container."""
+"""Maps the address that a node announces to an address at which we reach the node, if it is behind
+a NAT or in a container."""
 
 
 def is_transient(reply: Reply) -> bool:
-    """Whether the server refused for a reason that another master, or time, may cure."""
+    """Return whether the refusal is temporary, so that a retry or another master may succeed."""
     return isinstance(reply, ErrorReply) and reply.code in TRANSIENT_ERRORS
 
 
@@ -79,9 +79,9 @@ def slot_of_key(key: bytes) -> int:
 
 
 def slot_of(request: bytes) -> int | None:
-    """Return the slot of a call of one of our scripts; None for a request without a key.
+    """Return the slot of a script call; None for a request without a key.
 
-    The first key follows the count of keys; all keys of a call share its slot.
+    The first key follows the count of keys. All keys of a call are in the same slot.
     """
     found = _FIRST_KEY.match(request)
     if found is None:
@@ -106,9 +106,10 @@ class RoutedRequest:
     node: Endpoint | None = None
     """The node to which a reply redirected the request; None if the map decides."""
     before: tuple[bytes, ...] = ()
-    """Requests to send right before it."""
+    """Requests to send right before the request."""
     after: tuple[bytes, ...] = ()
-    """Requests to send right after it, on the same connection: a confirmation."""
+    """Requests to send right after the request, on the same connection: its confirmation, if any.
+    """
     confirmations: list[Reply] = field(default_factory=list)
     outcome: Reply | LockError = None
     is_over: bool = False
@@ -121,10 +122,10 @@ class RoutedRequest:
         return cls(request, slot_of(request))
 
     def deliver(self, replies: Sequence[Reply], *, asked: Endpoint, remap: Remap) -> bool:
-        """Record the replies, which end the request or make it continue elsewhere or later.
+        """Record the replies; the request has ended, or is sent again to another node or later.
 
-        Returns whether to suspect the node, because it did not reply or because it refused in a way
-        that suggests that it no longer serves the slot.
+        Returns whether to suspect the node. A node is suspect if it did not reply, or if its
+        refusal suggests that it no longer serves the slot.
         """
         was_asking = ASKING in self.before
         prelude, reply = replies[: len(self.before)], replies[len(self.before)]
@@ -143,7 +144,8 @@ class RoutedRequest:
                 self.is_over = True
                 return True
             if pointed.host == "?":
-                # The redirection does not name the node; another node's map may have its address.
+                # The redirection does not name the new node, but another node's map may have its
+                # address.
                 self.hops += 1
                 self.must_pause = True
                 return True
@@ -156,7 +158,7 @@ class RoutedRequest:
         return code in OUTDATING
 
     def requests(self) -> tuple[bytes, ...]:
-        """Return everything to send for this request, in this order and with nothing in between."""
+        """Return everything to send for this request, in order and with nothing in between."""
         return (*self.before, self.request, *self.after)
 
     def outcomes(self) -> list[Reply]:
@@ -165,12 +167,12 @@ class RoutedRequest:
         return [self.outcome, *self.confirmations, *([self.outcome] * missing)]
 
     def fail(self, error: LockError) -> None:
-        """Record why nothing was sent; an outage may pass, any other error is final."""
+        """Record why nothing was sent; an outage is retried, any other error is final."""
         self.outcome, self.node, self.before = error, None, ()
         self.must_pause, self.is_over = True, not isinstance(error, BackendUnavailable)
 
     def give_up(self, *, where: str) -> None:
-        """Record that the time is up; a reply that only redirects is not an outcome."""
+        """Record that time is up; if the last reply only redirected, the outcome is an outage."""
         if isinstance(self.outcome, ErrorReply) and self.outcome.code in (
             "MOVED",
             "ASK",
@@ -182,7 +184,7 @@ class RoutedRequest:
 
 
 def _pointed_to(text: str, asked: Endpoint) -> Endpoint | None:
-    """Return where a redirection points; None if the text is not a valid one."""
+    """Return the node to which a redirection points; None if the redirection is malformed."""
     found = _POINTER.fullmatch(text)
     return None if found is None else Endpoint(found[1] or asked.host, int(found[2]))
 
@@ -226,10 +228,10 @@ def batches(
 
 
 def learn(routes: Iterable[RoutedRequest], slots: SlotMap) -> bool:
-    """Correct the map for slots that redirections report as moved, not for those still moving.
+    """Correct the map for slots that have moved, but not for slots that are still moving.
 
-    Returns whether any slot has moved. Slots seldom move one at a time, so the map is then
-    requested again.
+    Returns whether any slot has moved; if so, the caller requests a new map, because slots seldom
+    move one at a time.
     """
     moved = [one for one in routes if one.node is not None and not one.before]
     for one in moved:

@@ -27,18 +27,18 @@ SENTINEL_RETRY_SECONDS = 10.0
 """Pause before a Sentinel that did not answer is asked again, in seconds."""
 
 SentinelReply = Mapping[str, Any] | BaseException
-"""The masters that a Sentinel knows, by name, or the error if it did not answer."""
+"""The masters that a Sentinel knows, by name; or the error if the Sentinel did not answer."""
 
 
 class Named(NamedTuple):
-    """The master that a Sentinel names; each agreed failover has a larger epoch."""
+    """The master that a Sentinel names; the epoch grows with each agreed failover."""
 
     epoch: int
     endpoint: Endpoint
 
 
 def named(answer: SentinelReply, service: str) -> Named | None:
-    """Return the master if the Sentinel believes it to be alive."""
+    """Return the master that the Sentinel names; None if it does not believe the master alive."""
     state = None if isinstance(answer, BaseException) else answer.get(service)
     if state is None or not state["is_master"] or state["is_sdown"] or state["is_odown"]:
         return None
@@ -46,16 +46,16 @@ def named(answer: SentinelReply, service: str) -> Named | None:
 
 
 def newest(answers: Iterable[SentinelReply], service: str) -> Named | None:
-    """Return the master of the latest epoch; a Sentinel that names another master is behind."""
+    """Return the master of the latest epoch; Sentinels that name another master are outdated."""
     found = (named(one, service) for one in answers)
     return max((one for one in found if one is not None), default=None)
 
 
 def leads_failover(known: Mapping[str, Any], service: str) -> bool:
-    """Whether the Sentinel leads a failover.
+    """Return whether the Sentinel leads a failover.
 
-    Until all replicas follow the new master, this Sentinel lists the old master, although with the
-    new epoch. Only the request for just the master's address returns the new one.
+    Until all replicas follow the new master, this Sentinel still lists the old master, although
+    with the new epoch. Only the request for the master's address returns the new master.
     """
     return service in known and "failover_in_progress" in known[service]["flags"]
 
@@ -63,7 +63,7 @@ def leads_failover(known: Mapping[str, Any], service: str) -> bool:
 def promoted(
     known: Mapping[str, Any], service: str, endpoint: Sequence[str | bytes | int] | None
 ) -> Mapping[str, Any]:
-    """Return what the leader of a failover knows, with the address that it gives separately."""
+    """Return the leader's masters, with `endpoint` as the address of the promoted master."""
     if endpoint is None:
         return known
     host, port = (one.decode() if isinstance(one, bytes) else str(one) for one in endpoint)
@@ -75,7 +75,7 @@ def promoted(
 
 
 def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
-    """Return the error when no Sentinel names a master that it believes alive."""
+    """Return the error for the case that no Sentinel names a master that it believes alive."""
     known = [one for one in answers if not isinstance(one, BaseException)]
     failures = [one for one in answers if isinstance(one, BaseException)]
     if any(address.service in one for one in known):
@@ -100,7 +100,7 @@ def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
 
 
 def is_master(greeting: object) -> bool:
-    """Whether the server called itself a master in the handshake, or gave no role."""
+    """Return whether the server called itself a master in the handshake, or gave no role."""
     return errors.server_words(greeting, "role") in ("", "master")
 
 

@@ -1,7 +1,7 @@
 """Which claims of a client wait for which name, and when each heartbeat is due. No I/O.
 
-A heartbeat is for a name, not for a claim, and its reply concerns only the claims on that name,
-because its cost must not depend on how many other claims wait. Callers must hold a lock.
+A heartbeat is for a name, not for a claim, so that its cost does not depend on how many claims
+wait. Its reply concerns only the claims for that name. Callers must hold a lock.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class WaitingClaim:
     token: int | None = None
 
     def deliver(self, wakeup: replies.WakeupMessage) -> None:
-        """Record a message that the claim was admitted, if that was after the last reply.
+        """Record a message that the claim was admitted, unless the message is outdated.
 
-        Tokens only grow. So a larger token was granted after that reply, and its admission window
-        began after we sent the request. A message with any other token is about an earlier
-        admission, which has ended, because otherwise the reply would have been a grant.
+        Tokens only grow. So a token larger than the last reply's was granted after that reply, and
+        its admission window began after we sent the request. A message with any other token is
+        about an earlier admission, which had ended by then, because otherwise the reply would have
+        been a grant.
         """
         if wakeup.token > max(self.last_token, self.token or 0):
             self.token = wakeup.token
@@ -65,7 +66,7 @@ class NameWaiters:
 
 
 class HeartbeatSchedule:
-    """All names that claims of a client wait for, in the order in which they are due."""
+    """All names that claims of a client wait for, in the order in which heartbeats are due."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, WaitingClaim] = {}
@@ -74,7 +75,7 @@ class HeartbeatSchedule:
         self._numbers = count()
 
     def stands(self, waiting: WaitingClaim, *, now: float, ends_at: float) -> None:
-        """Record that a claim waits, just after the store has answered its request."""
+        """Record that a claim waits; call this just after the store has answered its request."""
         claim = waiting.claim
         key = (claim.name, claim.client)
         line = self._lines.get(key)
@@ -102,10 +103,10 @@ class HeartbeatSchedule:
         return [claim_id for one in lines for claim_id in one.claims]
 
     def due_at(self) -> float:
-        """Return when the next name is due."""
+        """Return when the next heartbeat is due."""
         plan = self._plan
         while plan and plan[0][2].planned != plan[0][0]:
-            heappop(plan)  # rescheduled since, or gone
+            heappop(plan)  # the name was rescheduled since, or is gone
         return plan[0][0] if plan else FOREVER
 
     def take_due(self, now: float, *, most: int) -> list[NameWaiters]:
@@ -114,7 +115,7 @@ class HeartbeatSchedule:
         while len(found) < most and (moment := self.due_at()) <= now + HEARTBEAT_TOGETHER_SECONDS:
             line = self._plan[0][2]
             if moment > now and line.beat_at > moment:
-                break  # due at the end of a hold, which asking sooner would not bring forward
+                break  # due when a hold ends, and an earlier heartbeat would be useless
             heappop(self._plan)
             line.beat_at, line.ends_at, line.planned = now + HEARTBEAT_SECONDS, FOREVER, FOREVER
             found.append(line)

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 
-# Addresses, from a URL with all nodes or from clients that connect to one each. No I/O.
+# Addresses, from a URL with all nodes, or from one client per node. No I/O.
 
 
 def addresses_of_url(
     url: str, *, where: str, nodes: object, options: Mapping[str, Any]
 ) -> list[Address]:
-    """Return one address for each host; a node's options in `nodes` override the shared ones."""
+    """Return an address for each host; a node's own options in `nodes` override shared options."""
     parts = split(url)
     credentials, _, hosts = parts.netloc.rpartition("@")
     user, _, password = credentials.partition(":")
@@ -90,7 +90,7 @@ OF_ONE_NODE = frozenset(
         "username",
     }
 )
-"""Options that can be set for each node, or for all of them."""
+"""Options that can be set for each node separately, or for all nodes together."""
 
 
 def addresses_of_clients(clients: Sequence[object]) -> list[Address]:
@@ -104,7 +104,7 @@ def addresses_of_clients(clients: Sequence[object]) -> list[Address]:
     return found
 
 
-# The options of a client of several nodes, and which values are accepted.
+# The options of a Redlock client, and the values that they accept.
 
 DEFAULT_MAX_TTL_SECONDS = 60.0
 
@@ -123,7 +123,7 @@ class RedlockOptions:
         return node_timeout(ttl) if self.node_timeout is None else self.node_timeout
 
     def check(self, claim: Claim) -> None:
-        """Refuse a claim that could outlast max_ttl, or could never be valid for min_validity."""
+        """Refuse a claim that could outlast max_ttl, or whose ttl is too short for min_validity."""
         for option, seconds in (("ttl", claim.ttl), ("min_hold", claim.min_hold)):
             if seconds > self.max_ttl:
                 raise ConfigurationError(
@@ -143,7 +143,7 @@ OWN_OPTIONS = frozenset(RedlockOptions.__dataclass_fields__)
 
 
 def own_options(given: Mapping[str, object]) -> tuple[RedlockOptions, dict[str, object]]:
-    """Return the Redlock options, and those for the connections."""
+    """Return the Redlock options, and separately the options for the connections."""
     own = {name: value for name, value in given.items() if name in OWN_OPTIONS}
     return _checked(**own), {name: given[name] for name in given if name not in OWN_OPTIONS}
 
@@ -155,7 +155,7 @@ def _checked(
     min_validity: object = 0.0,
     durable: object = False,
 ) -> RedlockOptions:
-    """Return the options, given as values or as text from a URL; raise if one is invalid."""
+    """Return the options, given as values or as text from a URL; raise if a value is invalid."""
     return RedlockOptions(
         _seconds("max_ttl", max_ttl, least=0.05),
         None if node_timeout is None else _seconds("node_timeout", node_timeout, least=0.001),

@@ -22,7 +22,7 @@ def too_few(found: Round) -> LockError:
     errors = [one for one in reasons.values() if isinstance(one, LockError)]
     number = len(found.nodes)
     if len(errors) == number and all(isinstance(one, ConfigurationError) for one in errors):
-        return for_one_caller(errors[0])  # a configuration error at all nodes will not pass
+        return for_one_caller(errors[0])  # waiting does not cure configuration errors
     texts = "; ".join(str(one) for one in reasons.values())
     error = BackendUnavailable(
         f"{majority(number)} of {number} nodes are needed, and {number - len(reasons)} can be "
@@ -35,17 +35,18 @@ def too_few(found: Round) -> LockError:
 def for_one_caller(error: LockError) -> LockError:
     """Return a copy of the error for one caller to raise.
 
-    Many callers share a node's error, and the code that raises an error records in it which lock
-    was requested.
+    Many callers share a node's error, but each caller records its own lock's name in the error that
+    it raises.
     """
-    # NodeMismatch is internal, but callers see the type of an error and rely on it.
+    # Raise the public base class instead of NodeMismatch, because callers rely on the type of an
+    # error.
     own = ConfigurationError(str(error)) if isinstance(error, NodeMismatch) else copy.copy(error)
     own.__cause__ = error
     return own
 
 
 def not_confirmed(found: Round, *, what: str) -> LockError:
-    """Return the error for a request that too few nodes have confirmed."""
+    """Return the error for a request that too few nodes confirmed."""
     unavailable = too_few(found)
     if not any(found.asked):
         return unavailable

@@ -1,4 +1,4 @@
-"""One node, as a client knows it; both flavours record here what they learn about it."""
+"""What a client knows about one node; both flavours record it in this class."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from lockfast.backends.redlock.requests import NodeRequest, NodeRequests
 
 DEFERRED_MAX = 256
-"""Maximum number of requests kept for a node that cannot be reached; if one is dropped, its hold
-there ends with its ttl."""
+"""Maximum number of requests kept for an unreachable node. If a release beyond that is dropped, the
+hold on that node ends with its ttl."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredRequest:
-    """A request still to be sent to a node; dropped once it can no longer matter."""
+    """A request still to be sent to a node; it is dropped once it can no longer matter."""
 
     question: NodeRequest
     until: float
 
 
 class NodeMismatch(ConfigurationError):
-    """The node was set up on other terms, and must not be used along with the others.
+    """The node was set up on other terms, and must not be used together with the other nodes.
 
-    `of_nodes` is the number of nodes in its terms; 0 if it must not be listed at all.
+    `of_nodes` is the number of nodes in this node's terms; 0 if the node must not be listed at all.
     """
 
     def __init__(self, why: str, *, of_nodes: int) -> None:
@@ -58,26 +58,26 @@ class Node:
         self.origin = ""
         self.counts = False
         self.scripts: Scripts | None = None
-        """The scripts of its known birth; None while it needs a handshake."""
+        """The scripts of the node's known birth; None while the node needs a handshake."""
         self.is_slow = False
         """Whether a reply is overdue; any byte from the node clears the mark."""
         self.trouble: LockError | None = None
         """Why the node could not be used at the last attempt."""
         self.lacks_terms = False
-        """Whether it lacks some of the terms on which clients have to agree."""
+        """Whether the node lacks some of the terms on which clients have to agree."""
         self.counts_in: float | None = None
-        """Seconds until it counts, as last learned."""
+        """Seconds until the node counts, according to the last replies."""
         self.asked_at: float = float("-inf")
-        """When it was last sent a request."""
+        """When a request was last sent to the node."""
         self._deferred_requests: deque[DeferredRequest] = deque(maxlen=DEFERRED_MAX)
 
     @property
     def birth(self) -> str:
-        """Its known birth; empty while there is none."""
+        """The node's known birth; empty if the birth is unknown."""
         return "" if self.scripts is None else self.scripts.birth
 
     def silence(self) -> NodeVote:
-        """Return its vote while it has not replied."""
+        """Return the node's vote while it has not replied."""
         return NodeVote.OVERDUE if self.is_slow else NodeVote.WAITING
 
     def defer(self, question: NodeRequest, *, now: float, matters_for: float) -> None:
@@ -86,13 +86,13 @@ class Node:
             self._deferred_requests.append(DeferredRequest(question, now + matters_for))
 
     def keep(self, deferred: Iterable[DeferredRequest]) -> None:
-        """Keep requests that were sent and may not have arrived."""
+        """Keep requests that were sent but may not have arrived."""
         self._deferred_requests.extend(deferred)
 
     def deferred(self, now: float) -> list[DeferredRequest]:
-        """Take the requests that it must still receive."""
+        """Remove and return the requests that the node must still receive."""
         found = []
-        # Take one at a time, because another thread may add or take some meanwhile.
+        # Take one request at a time, because another thread may add or take requests meanwhile.
         while self._deferred_requests:
             try:
                 one = self._deferred_requests.popleft()
@@ -104,14 +104,14 @@ class Node:
 
     @property
     def has_deferred(self) -> bool:
-        """Whether there are requests that it must still receive."""
+        """Whether there are requests that the node must still receive."""
         return bool(self._deferred_requests)
 
 
 def first_of(nodes: Sequence[Node]) -> int | None:
     """Return the node that claims ask first after a refusal; None if no node is usable.
 
-    Clients that see the same nodes as usable choose the same one.
+    Clients that see the same nodes as usable choose the same first node.
     """
     for node in nodes:
         if node.counts and node.scripts is not None and not node.is_slow and not node.trouble:
@@ -123,16 +123,17 @@ LOOK, RENEW_BIRTH, SET_TERMS = 0, 1, 2
 """What a handshake may write; see enrol.lua."""
 
 
-# The handshake, which learns which process a node is, and whether it may have forgotten something.
+# The handshake, which identifies a node's process, and learns whether it may have forgotten
+# something.
 #
-# A process is known by its `run_id`, which changes at each restart. The data on its disk may be
-# older than what it granted, so each new process begins as one that does not count. These steps
-# send nothing themselves; they yield requests, and are sent the replies.
+# A process is identified by its `run_id`, which changes at each restart. The data that a new
+# process reads from disk may lack the last grants, so a new process does not count at first. The
+# handshake does no I/O: it is a generator that yields requests and is sent the replies.
 #
-# A node that has no terms yet gets those of the client that enrols it, and refuses every client
-# with other terms from then on. So a client writes nothing before it requests a lock, and a client
-# that only inspects enrols no node. A client sets its terms only if more nodes have these terms
-# than have other terms, or if none has any.
+# A node without terms gets the terms of the client that enrols it, and from then on refuses every
+# client with other terms. So a client writes nothing before it requests a lock, and a client that
+# only inspects enrols no node. A client sets its terms only if more nodes have these terms than
+# other terms, or if no node has any terms.
 
 
 @dataclass(slots=True)
@@ -154,7 +155,7 @@ class NodeTerms:
 
 
 def may_write(node: Node, nodes: Sequence[Node], terms: NodeTerms) -> int:
-    """Return what a handshake with the node may write, given what is known about the others."""
+    """Return what a handshake with the node may write, judged by the other nodes' terms."""
     if not terms.has_asked_for_a_lock:
         return LOOK
     others = [one for one in nodes if one is not node]
@@ -169,13 +170,14 @@ def may_write(node: Node, nodes: Sequence[Node], terms: NodeTerms) -> int:
 def handshake(
     node: Node, others: Sequence[Node], terms: NodeTerms
 ) -> Generator[list[bytes], list[Reply], None]:
-    """Identify the node on a new connection, or again after it forgot its birth."""
+    """Identify the node on a new connection, or again after the node forgot its birth."""
     [info] = _accepted((yield [packed(b"INFO", b"server")]), node)
     facts = dict(
         line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line
     )
     run_id = facts.get("run_id", "")
-    # Set this before the check, so that of two concurrent handshakes one sees the other.
+    # Set the run_id before the check, so that of two concurrent handshakes at least one sees the
+    # run_id of the other.
     node.run_id = run_id
     for other in others:
         is_there = other is not node and other.trouble is None
@@ -238,7 +240,7 @@ def handshake(
 
 
 def _mismatch(node: Node, why: str, *, of_nodes: int) -> NodeMismatch:
-    # Stop using it on existing connections, too.
+    # Stop using the node on existing connections, too.
     node.scripts, node.counts = None, False
     return NodeMismatch(why, of_nodes=of_nodes)
 

@@ -76,7 +76,7 @@ class NodeTransport(RedisTransport):
             while True:
                 sent = [connection.send(one, deadline=moment) for one in requests]
                 # Wait for all replies, because otherwise nothing would retrieve the error of a lost
-                # one.
+                # reply.
                 replies = await asyncio.gather(*sent, return_exceptions=True)
                 for reply in replies:
                     if isinstance(reply, BaseException):
@@ -124,8 +124,8 @@ class Nodes:
         """Ask all nodes, or those in `among`, at once, until the round is decided or time is up.
 
         A node that has not replied by the timeout is overdue. If `patience` is longer than the
-        timeout, the wait lasts that long. `matters_for` is the time for which the request
-        matters; if it is given, a node that cannot receive the request now gets it later.
+        timeout, the call waits for replies that long. `matters_for` is the time for which the
+        request matters; if it is given, a node that cannot receive the request now gets it later.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -181,7 +181,7 @@ class Nodes:
                 node.defer(one, now=self._clock.now(), matters_for=matters_for)
 
     def hang_up(self) -> None:
-        """Do nothing, because tasks that are connecting are cancelled, which threads cannot be."""
+        """Do nothing, because a task that is connecting can be cancelled, unlike a thread."""
 
     async def close(self) -> None:
         """Close every connection."""
@@ -192,4 +192,4 @@ class Nodes:
         """Abandon the parent's connections."""
         for node, transport in zip(self.nodes, self.transports, strict=True):
             transport.after_fork_in_child()
-            node.is_slow = False  # only the parent's connection could clear it
+            node.is_slow = False  # a reply to the parent cannot clear the child's mark

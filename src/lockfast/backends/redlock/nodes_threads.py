@@ -1,8 +1,8 @@
 """All nodes at once, for threads: the caller takes a connection to each, and polls them.
 
-A call starts no thread, except to make several missing connections at once. A connection with an
-outstanding reply is put back all the same, and the next thread that takes it reads that reply
-first.
+A call starts no thread, except to make several missing connections at once. A connection is put
+back even while a reply on it is outstanding; the next thread that takes the connection reads that
+reply first.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ IDLE_CONNECTIONS_MAX = 64
 """Idle connections to a node that are kept for the next calls."""
 
 EXTRA_CONNECT_SECONDS = 0.25
-"""Timeout for another connection to a node that is known to be there, in seconds."""
+"""Timeout for one more connection to a node that is known to be reachable, in seconds."""
 
 
 class NodeConnection:
@@ -61,12 +61,12 @@ class NodeConnection:
         self.is_lost: bool = False
         self.pending: deque[NodeReply | DroppedReply] = deque()
         self.sent_at: float = 0.0
-        """When the first unanswered request was sent, or the last reply came."""
+        """When the oldest unanswered request was sent or, if later, when the last reply came."""
 
     def send(
         self, requests: Sequence[tuple[NodeReply | DroppedReply, bytes]], *, now: float
     ) -> None:
-        """Send all requests, and remember the recipients of their replies."""
+        """Send all requests, and record the recipients of the replies."""
         if not self.pending:
             self.sent_at = now
         self.pending.extend(one for one, _ in requests)
@@ -75,7 +75,7 @@ class NodeConnection:
         )
 
     def take_in(self, *, now: float) -> None:
-        """Pass the replies that have come to their recipients."""
+        """Deliver the replies that have arrived to their recipients."""
         self.connection.take_in()
         while (reply := self.connection.buffered()) is not NEED_MORE:
             if isinstance(reply, Push):
@@ -126,11 +126,11 @@ class NodeTransport(RedisTransport):
         self._dialed[id(connection)] = connection
 
     def hang_up(self) -> None:
-        """Interrupt connecting to a server that has accepted a connection and sends nothing."""
+        """Interrupt threads that connect to a server that accepts connections but sends nothing."""
         for one in self._dialed.valuerefs():
             sock = getattr(one(), "_sock", None)
             if sock is not None:
-                with suppress(OSError):  # it has already ended
+                with suppress(OSError):  # the connection has already ended
                     sock.shutdown(socket.SHUT_RDWR)
 
     def know(self, line: NodeConnection) -> NodeConnection:
@@ -139,7 +139,7 @@ class NodeTransport(RedisTransport):
         return line
 
     def has_line(self) -> bool:
-        """Whether there is a connection, even if another thread is using it."""
+        """Return whether there is a connection, even if another thread is using it."""
         known = [one() for one in self._all.valuerefs()]
         return any(one is not None and not one.is_lost for one in known)
 
@@ -174,7 +174,7 @@ class NodeTransport(RedisTransport):
     def after_fork_in_child(self) -> None:
         """Close our copies of the parent's connections, which does not affect the parent."""
         super().after_fork_in_child()
-        self._dialed = weakref.WeakValueDictionary()  # `hang_up` would end the parent's
+        self._dialed = weakref.WeakValueDictionary()  # so that `hang_up` spares the parent's
         self._all = weakref.WeakValueDictionary()
         lines, self.lines = self.lines, []
         for line in lines:
@@ -182,7 +182,7 @@ class NodeTransport(RedisTransport):
 
     @property
     def generation(self) -> int:
-        """Grows whenever all existing connections are closed."""
+        """A number that grows whenever all existing connections are closed."""
         return self._idle.generation
 
 
@@ -219,8 +219,8 @@ class Nodes:
         """Ask all nodes, or those in `among`, at once, until the round is decided or time is up.
 
         A node that has not replied by the timeout is overdue. If `patience` is longer than the
-        timeout, the wait lasts that long. `matters_for` is the time for which the request
-        matters; if it is given, a node that cannot receive the request now gets it later.
+        timeout, the call waits for replies that long. `matters_for` is the time for which the
+        request matters; if it is given, a node that cannot receive the request now gets it later.
         """
         found = Round(self.nodes, decide)
         lines: dict[int, NodeConnection] = {}
@@ -232,7 +232,8 @@ class Nodes:
             found.look()
             self._listen(found, lines, timeout, patience)
         except BaseException:
-            # After an interrupt, it is unknown what was sent, or read in part.
+            # After an interrupt, it is unknown which requests were sent, and whether a reply was
+            # read in part.
             for line in lines.values():
                 line.lose(ConnectionError("interrupted"))
             raise
@@ -277,7 +278,7 @@ class Nodes:
     def _take(
         self, found: Round, asked: Sequence[Node], lines: dict[int, NodeConnection], timeout: float
     ) -> None:
-        """Find a connection to each node, except where none is quickly available."""
+        """Take a connection to each node, except to nodes where none is quickly available."""
         for node in asked:
             line = self._kept(node, timeout)
             if line is not None:
@@ -287,18 +288,18 @@ class Nodes:
                 and node.trouble is None
                 and not self.transports[node.number].has_line()
             ):
-                # No connection is left that could show that the node is back, so it needs a new
-                # handshake.
+                # No connection is left on which a late reply could show that the node is back, so
+                # the node needs a new handshake.
                 node.trouble = BackendUnavailable(f"{node.where} is not connected")
         missing = [one for one in asked if one.number not in lines and _is_there(one)]
         if missing:
-            # Other threads use the existing connections. Make the missing ones all at once, because
-            # one that hangs would delay the rest.
+            # Other threads use the existing connections. Make all missing connections at once,
+            # because otherwise a node that hangs would delay the others.
             deadline = self._clock.now() + max(EXTRA_CONNECT_SECONDS, timeout)
             gather([partial(self._connect, found, one, lines, deadline) for one in missing])
 
     def _kept(self, node: Node, timeout: float) -> NodeConnection | None:
-        """Return an idle connection, if there is a sound one."""
+        """Return an idle connection that is sound; None if there is none."""
         transport, now = self.transports[node.number], self._clock.now()
         while node.trouble is None:
             try:
@@ -321,14 +322,13 @@ class Nodes:
             )
         except LockError as error:
             found.replies[node.number] = error
-            # A failure to make one more connection says nothing about the existing ones. A thread
-            # that has one must not lose the node, and idle ones must not go unused because no more
-            # can be made.
+            # A failure to make one more connection says nothing about the existing connections.
+            # Threads that have a connection to the node, or find an idle one, go on using it.
             if isinstance(error, NodeMismatch) or not transport.has_line():
                 node.trouble = error
 
     def _is_sound(self, node: Node, line: NodeConnection, timeout: float, now: float) -> bool:
-        """Whether the connection can be used; passes on any outstanding replies that have come."""
+        """Return whether the connection can be used; deliver outstanding replies that have come."""
         if not line.pending:
             if line.connection.is_sound(now):
                 return True
@@ -420,11 +420,11 @@ class Nodes:
         """Abandon the parent's connections."""
         for node, transport in zip(self.nodes, self.transports, strict=True):
             transport.after_fork_in_child()
-            node.is_slow = False  # only the parent's connection could clear it
+            node.is_slow = False  # a reply to the parent cannot clear the child's mark
 
 
 def _is_there(node: Node) -> bool:
-    """Whether another connection to the node can be expected quickly."""
+    """Return whether one more connection to the node can probably be made quickly."""
     return node.trouble is None and node.scripts is not None and not node.is_slow
 
 

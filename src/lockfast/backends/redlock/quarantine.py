@@ -1,9 +1,10 @@
-"""When a node that may have forgotten something counts again. No I/O.
+"""Decides when a node that may have forgotten something counts again. No I/O.
 
-Two things could go wrong. First, a lock that the node granted may still be held. So we wait as long
-as the longest lease lasts, by the clocks of other nodes, since the clock of a restarted node proves
-nothing. Second, a token that the node granted may be granted again. So the node is given the
-largest token known to a set of nodes that overlaps every majority.
+Two things could go wrong if the node counted at once. First, a lock that the node granted may still
+be held. So the node has to wait as long as the longest lease may last, by the clocks of other
+nodes, because the clock of a restarted node proves nothing. Second, a token that the node granted
+might be granted again. So the node is given the largest token known to a set of nodes that overlaps
+every majority.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """One node's report: for how long it has known of the birth, and its largest token."""
+    """One node's report on a birth: how long the node has known it, and its largest token."""
 
     counts: bool
     known_for: float
@@ -32,7 +33,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Seconds until the node may count (0 means now), and the token that it must know then."""
+    """Seconds until the node may count (0: now), and the token that the node must be given."""
 
     left: float
     least: int
@@ -50,9 +51,9 @@ def admission(
     """Return when node `number` counts again; None if too few nodes replied.
 
     While fewer than a majority of the nodes have forgotten, only nodes that count may supply the
-    largest token, because each majority that granted a token includes one of them, which remembers
-    the token. If a majority has forgotten, as when all nodes are new, no node can supply it, and
-    the clock has to suffice.
+    largest token, because each majority that granted a token includes a node that counts and
+    remembers the token. If a majority has forgotten, as when all nodes are new, no node is sure to
+    know the largest token, and the clock has to suffice.
     """
     own = witnesses.get(number)
     others = [one for other, one in witnesses.items() if other != number]
@@ -72,10 +73,10 @@ def admission(
 
 
 def age(nodes: Sequence[Node]) -> float:
-    """Return the shortest uptime of the nodes if they were never used before, otherwise 0.
+    """Return the shortest uptime of the nodes if all of them are new, otherwise 0.
 
-    They were never used if no node that completed the handshake counts or remembers having counted.
-    Then any hold on them dates from before they were started.
+    The nodes are new if no node that completed the handshake counts or remembers having counted.
+    Then any hold on these nodes dates from before they were started.
     """
     greeted = [one for one in nodes if one.scripts is not None]
     if not are_new(nodes) or len(greeted) < majority(len(nodes)):
@@ -84,5 +85,5 @@ def age(nodes: Sequence[Node]) -> float:
 
 
 def are_new(nodes: Sequence[Node]) -> bool:
-    """Whether no node that completed the handshake counts or remembers having counted."""
+    """Return true if no node that completed the handshake counts or remembers having counted."""
     return not any(one.counts or one.origin != "new" for one in nodes if one.scripts is not None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 REPEATED = 2
-"""The reply of a node that had granted an acquire before; see acquire.lua."""
+"""A node's reply to an acquire that it had already granted; see acquire.lua."""
 
 RENEWAL_REPLIES = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
 
@@ -34,12 +34,12 @@ REPLY_FORMS: dict[str, tuple[tuple[type, ...], ...]] = {
     "witness": ((int, int, int, int, bytes), (int, int, int, int, type(None))),
     "admit": ((int, int),),
 }
-"""The possible replies of each script, as types; {-1}, from a node that forgot us, is not listed.
+"""The possible replies of each script, as types, except {-1}, the reply of a node that forgot us.
 """
 
 
 def is_answer(verb: str, reply: Any) -> bool:  # noqa: ANN401 - of the server's making
-    """Whether one of our scripts can have returned this reply."""
+    """Return whether our script for this verb can have returned this reply."""
     if reply.__class__ is not list or tuple(map(type, reply)) not in REPLY_FORMS[verb]:
         return False
     if verb == "acquire":
@@ -56,12 +56,12 @@ def vote(replies: Sequence[Any]) -> NodeVote:
 
 
 done = vote
-"""The vote of a node on any other request: granted if the node carried it out."""
+"""The vote of a node on a request other than an acquire: granted if the node carried it out."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenVote:
-    """One node's grant, with the time by its clock and whether it had granted before."""
+    """One node's grant; `now` is its clock's time, `is_repeated` if it had granted before."""
 
     now: float
     token: int
@@ -127,10 +127,10 @@ def _seen(now: int, rest: Sequence[Any], *, last_token: int = 0) -> SeenHold:
 
 
 def holders(found: Iterable[SeenHold], *, unheard: int, nodes: int) -> dict[str, Holder]:
-    """Return the possible holders by claim; nodes that did not reply may have granted any of them.
+    """Return the possible holders by claim, from the views of the nodes that replied.
 
-    A claim that cannot have a majority even with those nodes is left out, because it is just being
-    acquired or ended.
+    Each of the `unheard` nodes may have granted any of these claims. A claim that cannot have a
+    majority even with those nodes is left out, because it is just being acquired or released.
     """
     by_claim: dict[str, list[SeenHold]] = {}
     for one in found:
@@ -155,19 +155,19 @@ def _holder(seen: Sequence[SeenHold]) -> Holder:
 
 
 def closing(found: Sequence[SeenHold], *, unheard: int, nodes: int) -> tuple[Closing, ...]:
-    """Return the closing that keeps a majority of the nodes closed though nobody holds the name."""
+    """Return the closing, if any, that keeps a majority closed although nobody holds the name."""
     shut = [one for one in found if one.shut and not one.claim]
     if not shut or len(shut) + unheard < majority(nodes):
         return ()
     remaining = sorted(one.shut - one.now for one in shut)
-    # The name opens when a majority is open, including the nodes known to be open now.
+    # The name opens once a majority of the nodes is open. Nodes that are already open count.
     missing = majority(nodes) - (nodes - unheard - len(shut))
     opens = remaining[max(1, min(missing, len(remaining))) - 1]
     return (Closing(Owner.from_text(shut[0].owner), 1, opens),)
 
 
 def held(found: Sequence[SeenHold], *, nodes: int, look_again: float, granted: int = 0) -> Held:
-    """Return the combined refusal, and when asking again may help."""
+    """Return the nodes' refusals as one, with the time until asking again may help."""
     unheard = nodes - len(found)
     inside = tuple(holders(found, unheard=unheard, nodes=nodes).values())
     shut = () if inside else closing(found, unheard=unheard - granted, nodes=nodes)

@@ -1,7 +1,8 @@
 """Requests to every node, and the scripts for one birth of a node.
 
-A request is written once for all nodes. Only the name of the script differs, because each birth has
-scripts of its own. A node that was restarted does not know them, and reports that.
+A request is written once for all nodes. Only the name of the script differs between nodes, because
+each birth has scripts of its own. A node that was restarted no longer has its old scripts, and says
+so in its reply.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ NODE_VERBS = (
     "admit",
 )
 NODE_KEYS = ("hold", "buried", "waiting")
-"""Kinds of keys that the Redis backend does not have, so that in one namespace neither backend
-touches the other's data."""
+"""Kinds of keys. The Redis backend has other kinds, so that neither backend touches the other's
+data in a namespace that both use."""
 
 EVERY_ATTEMPT = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """A call of a script, without the birth that the script belongs to."""
+    """A script call that is not yet tied to the scripts of one birth."""
 
     verb: str
     keys: int
@@ -66,7 +67,7 @@ class Scripts:
 
 
 def source(verb: str) -> str:
-    """Return the text of a script, before a birth is filled in."""
+    """Return the text of a script, with a placeholder for the birth."""
     return script_text(f"{__package__}.scripts", verb)
 
 
@@ -90,7 +91,7 @@ class NodeRequests:
         waited: float = 0.0,
         is_led: bool = False,
     ) -> NodeRequest:
-        """Return the request; if `inbox` is "", the claim receives no wakeups."""
+        """Return the request to acquire; if `inbox` is "", the claim receives no wakeups."""
         return self._about(
             "acquire",
             claim.name,
@@ -106,7 +107,7 @@ class NodeRequests:
         )
 
     def raise_(self, claim: Claim, *, token: int) -> NodeRequest:
-        """Return the request that raises the claim's token."""
+        """Return the request that raises the claim's token to `token`."""
         return self._about("raise", claim.name, claim.id, token)
 
     def renew(self, claim: Claim) -> NodeRequest:
@@ -114,18 +115,18 @@ class NodeRequests:
         return self._about("renew", claim.name, claim.id, _us(claim.ttl))
 
     def release(self, claim: Claim, *, tombstone: bool) -> NodeRequest:
-        """Return the request; its tombstone covers every attempt of the claim."""
+        """Return the request to release; its tombstone covers every attempt of the claim."""
         buried = EVERY_ATTEMPT if tombstone else ""
         return self._about("release", claim.name, claim.id, buried)
 
     def withdraw(
         self, claim: Claim, *, tombstone: bool, attempt: int = EVERY_ATTEMPT, inbox: str = ""
     ) -> NodeRequest:
-        """Return the request, which leaves later attempts of the claim alone."""
+        """Return the request to withdraw; attempts after `attempt` are not affected."""
         return self._about("withdraw", claim.name, claim.id, attempt, int(tombstone), inbox)
 
     def break_(self, name: str, claims: Sequence[str]) -> NodeRequest:
-        """Return the request for these claims, of which a node has at most one."""
+        """Return the request to break these claims; each node has granted at most one of them."""
         return self._about("break", name, *claims)
 
     def inspect(self, name: str) -> NodeRequest:
@@ -137,7 +138,7 @@ class NodeRequests:
         return self._about_nodes("witness", birth, _us(age), int(remember))
 
     def admit(self, least: int) -> NodeRequest:
-        """Return the request that lets a node count."""
+        """Return the request that makes a node count again."""
         return self._about_nodes("admit", least)
 
     def enrol(
@@ -150,7 +151,7 @@ class NodeRequests:
         nodes: int,
         may_write: int,
     ) -> list[bytes]:
-        """Return the requests that read a process's birth, or set it to `birth` if it has none."""
+        """Return the requests that read a process's birth, or give it `birth` if it has none."""
         script = self._enrolling
         terms = (_us(max_ttl), int(durable), nodes)
         arguments = [_text(one) for one in (run_id, birth, *terms, may_write)]

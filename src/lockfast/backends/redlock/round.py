@@ -1,7 +1,7 @@
 """One request to several nodes at once, and the replies so far. No I/O.
 
-The caller stops listening as soon as enough is known. Later replies are read and dropped, but any
-byte from an overdue node shows that it is back.
+The caller stops listening as soon as the round is decided. Later replies are read and dropped, but
+any byte from an overdue node shows that the node is back.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ FORGOTTEN_REPLY = [-1]
 """The reply of a node that was flushed and therefore does not know the birth in the request."""
 
 GRACE_SECONDS = NODE_TIMEOUT_SECONDS
-"""How long to wait for slower nodes, in seconds, where a majority is enough."""
+"""How long to wait for slower nodes once a majority, which is enough, has replied, in seconds."""
 
 REPLY_TIMEOUT_SECONDS = 2.0
-"""A connection without any reply for this many seconds is given up."""
+"""A connection on which replies are outstanding is given up after this many seconds without one."""
 
 
 class Round:
-    """The replies of each node; its entry in `replies` is None until it has replied."""
+    """The replies to one request; a node's entry in `replies` is None until the node replies."""
 
     __slots__ = (
         "_decide",
@@ -60,24 +60,24 @@ class Round:
         """The replies of the nodes that carried out the request."""
         self.asked: list[bool] = [False] * len(nodes)
         self.asked_by: list[Scripts | None] = [None] * len(nodes)
-        """The scripts, and so the birth, that each node's request was for."""
+        """The scripts that each node's request called, and so the birth that it was for."""
         self.error: Exception | None = None
-        """The exception that prevented a decision; it is a bug of ours, which the caller has to
-        see."""
+        """The exception that prevented a decision. It is a bug of ours, and is raised to the
+        caller."""
         self.is_decided: bool = False
         self.is_hurried: bool = False
-        """Whether to stop waiting for nodes that have not replied by now."""
+        """Whether a majority is enough from now on, although more replies would be better."""
         self._decide = decide
         self._when_decided = when_decided
 
     def deliver(self, number: int, replies: list[Reply] | LockError) -> None:
-        """Record all replies of a node, or why there are none; late ones are dropped."""
+        """Record all replies of a node, or the error in their place; drop late replies."""
         if not self.is_decided:
             self.put(number, replies)
             self.look()
 
     def put(self, number: int, replies: list[Reply] | LockError | None) -> None:
-        """Record the replies of a node, from this round or from another for the same request."""
+        """Record the replies of a node, which may be from another round for the same request."""
         self.replies[number] = replies
         if replies.__class__ is list and not _is_strange(replies):
             self.answers[number] = replies
@@ -94,9 +94,9 @@ class Round:
     def _is_enough(self) -> bool:
         try:
             return self._decide(self)
-        except Exception as error:  # noqa: BLE001 - it is raised where the outcome is asked for
-            # Raised here, it would break the connection that brought the reply, and no caller would
-            # see it.
+        except Exception as error:  # noqa: BLE001 - `outcome` raises it
+            # An error raised at this point would break the connection that brought the reply, and
+            # no caller would see it.
             self.error = error
             return True
 
@@ -107,12 +107,12 @@ class Round:
         return self
 
     def hurry(self) -> None:
-        """Settle for a majority from now on, where all replies would be better."""
+        """Settle for a majority from now on, although more replies would be better."""
         self.is_hurried = True
         self.look()
 
     def mark_overdue(self) -> None:
-        """Mark nodes that were asked and have not replied by now as overdue."""
+        """Mark the nodes that were asked but have not replied yet as overdue."""
         for node, reply, was_asked in zip(self.nodes, self.replies, self.asked, strict=True):
             if reply is None and was_asked:
                 node.is_slow = True
@@ -138,17 +138,17 @@ class Round:
         ]
 
     def is_over(self) -> bool:
-        """Whether every node that was asked has replied."""
+        """Return whether every node that was asked has replied."""
         return not any(
             reply is None and was_asked
             for reply, was_asked in zip(self.replies, self.asked, strict=True)
         )
 
     def is_heard(self, among: Collection[int] | None = None) -> bool:
-        """Whether all nodes but the overdue ones have replied; once hurried, a majority is enough.
+        """Return whether all nodes that are not overdue have replied.
 
-        With `among`, only the replies of those nodes matter, and once hurried, none of them has to
-        reply.
+        Once the round is hurried, a majority is enough. With `among`, only the replies of those
+        nodes matter, and once the round is hurried, no reply is needed.
         """
         if self.is_hurried and (
             among is not None or len(self.answers) >= majority(len(self.nodes))
@@ -160,14 +160,14 @@ class Round:
         )
 
     def each_reply(self) -> list[list[Reply] | None]:
-        """Return each node's replies, refusals too; None if it did not reply, or forgot us."""
+        """Return each node's replies, even refusals; None if the node is silent or forgot us."""
         return [
             replies if isinstance(replies, list) and not any(map(_is_unknown, replies)) else None
             for replies in self.replies
         ]
 
     def strangers(self) -> list[Node]:
-        """Return the nodes that need a new handshake, as they do not know the birth we used."""
+        """Return the nodes that did not know the birth in our request, and so need a handshake."""
         if len(self.answers) == len(self.nodes):
             return []
         return [
@@ -180,9 +180,9 @@ class Round:
 class NodeReply:
     """Collects the replies of one node; a connection uses it as a future.
 
-    A request that must not be lost is kept for the node unless a reply says that it was carried
-    out, even after the round has ended. Otherwise a lost release that no caller waits for any more
-    would leave the lock behind.
+    A request that must not be lost is kept for the node, even after the round has ended, unless a
+    reply says that the node carried it out. Otherwise a release that was lost after its caller
+    stopped waiting would leave the lock behind.
     """
 
     __slots__ = ("_asked", "_matters_until", "_node", "_replies", "_round")
@@ -197,7 +197,7 @@ class NodeReply:
         self._replies: list[Reply] = []
 
     def done(self) -> bool:
-        """Return False even if no caller waits, because each reply shows that the node is there."""
+        """Return False, so that late replies are delivered too and show that the node is there."""
         return False
 
     def set_result(self, reply: Reply) -> None:
@@ -205,9 +205,9 @@ class NodeReply:
         self._node.is_slow = False
         self._replies.append(reply)
         if len(self._replies) == len(self._asked):
-            # If the round is not decided yet, its caller will repeat the handshake with a node that
-            # does not know our scripts, and then the request. Otherwise no caller does, so the
-            # request is kept.
+            # The node may not know our scripts. If the round is not decided yet, its caller repeats
+            # the handshake and then the request. If the round is decided, no caller does, so keep
+            # the request.
             if self._round.is_decided and any(map(_is_unknown, self._replies)):
                 self._keep()
             odd = self._odd()
@@ -215,7 +215,7 @@ class NodeReply:
                 self._keep()
             self._round.deliver(self._node.number, self._replies if odd is None else odd)
             if odd is not None:
-                raise Misread(str(odd))  # for the connection, which is then closed
+                raise Misread(str(odd))  # the connection catches this, and is closed
 
     def _odd(self) -> BackendMisbehaved | None:
         """Return the error if none of our scripts can have returned these replies."""
@@ -233,7 +233,7 @@ class NodeReply:
         return None
 
     def set_exception(self, error: LockError) -> None:
-        """Record that no more replies will come; called once for each missing one."""
+        """Record that no more replies will come; called once for each missing reply."""
         self._keep()
         if self._round.replies[self._node.number] is None:
             self._round.deliver(self._node.number, error)
@@ -258,7 +258,7 @@ class DroppedReply:
         return False
 
     def set_result(self, reply: Reply) -> None:
-        """Note that the node is there; keep the request if it could not be carried out."""
+        """Record that the node is there; keep the request if the node could not carry it out."""
         self._node.is_slow = False
         if _is_unknown(reply):
             self._node.keep([self._errand])
@@ -269,7 +269,7 @@ class DroppedReply:
 
 
 def _is_strange(replies: Sequence[Reply]) -> bool:
-    """Whether the node did not carry out the request."""
+    """Return true if the node did not carry out the request."""
     return any(one.__class__ is ErrorReply or one == FORGOTTEN_REPLY for one in replies)
 
 

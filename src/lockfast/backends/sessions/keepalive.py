@@ -1,20 +1,20 @@
 """Computes the time from which a session's timeout counts; pure.
 
-A reply to a keep-alive shows that a server received it. Whether that server may still speak for the
-store is another matter: a deposed leader that does not know it yet keeps answering for seconds,
+A reply to a keep-alive shows that a server received it. It does not show that the server may still
+speak for the store. A leader that was deposed and has not noticed keeps answering for seconds,
 while its successor ends the session and admits the next claim. So a reply proves something only if
 a quorum has confirmed it.
 
-In one kind of store the leader itself receives the keep-alive, and the quorum is asked after its
-reply. Such a keep-alive proves itself, from when it was sent. In the other kind a member receives
-the keep-alive and reports it to the leader with a delay, and the quorum confirms only that the
-leader was the leader when it was asked. That proves the newest contact that the leader must have
-known of by then.
+In one kind of store the leader itself receives the keep-alive, and the quorum is asked after the
+leader's reply. Such a keep-alive proves itself: the timeout counts from when it was sent. In the
+other kind of store a member receives the keep-alive and reports it to the leader with a delay, and
+the quorum confirms only that the leader was still the leader when the quorum was asked. That proves
+the newest contact that must have been reported to the leader by then.
 
-In a store of the second kind, three kinds of reply matter, and none is enough without the others.
+In a store of the second kind, three kinds of reply matter, and only together are they enough.
 
 *Any* reply shows that the member we are connected to has received our request. A fraction of the
-timeout later the leader knows of it, if that member still follows the leader.
+timeout later the member has reported the request to the leader, if it still follows the leader.
 
 A *handshake* on a new connection comes from the leader itself. The leader was asked whether the
 session is alive, and counts the timeout from then on.
@@ -24,28 +24,28 @@ close their connections when they change their leader, so a transaction confirms
 contact on the same connection, and any contact before that is older than the connection's
 handshake. If another leader follows, it gives every session its full timeout again.
 
-A client that only waits may rely on the replies without a transaction.
-
-Opening a session is a transaction, so it proves itself, from before the request was sent.
+A client that only waits may rely on the replies without a transaction. Opening a session is a
+transaction, so it proves the session from before the request was sent.
 """
 
 from __future__ import annotations
 
 LEADER_INFORMED_FRACTION = 0.3
-"""Fraction of the timeout after which the leader knows of a reply. A ZooKeeper member reports to
-the leader every half tick, and a session lasts at least two ticks."""
+"""Fraction of the timeout by which the leader has learned of a contact that a member answered. A
+ZooKeeper member reports to the leader every half tick, and a session lasts at least two ticks."""
 
 KEEPALIVE_FRACTION = 0.31
-"""Fraction of the timeout between a reply and the next keep-alive. It is late enough for the next
-one to confirm the previous one, however slow the reply was, and makes about three keep-alives
-per timeout."""
+"""Fraction of the timeout between a reply and the next keep-alive. The next keep-alive is late
+enough to confirm the previous one, however slow the reply was, and there are about three
+keep-alives per timeout."""
 
 CONTACT_SPACING_FRACTION = 0.05
-"""Minimum distance between remembered replies to other requests, as a fraction of the timeout."""
+"""Minimum time between two remembered replies to requests other than keep-alives, as a fraction of
+the timeout."""
 
 
 class SessionProof:
-    """The answered contacts, and from when the session's timeout counts.
+    """The answered contacts, and the times from which the session's timeout counts.
 
     `counted_from` is for leases, because a majority has confirmed it. `contact_from` is confirmed
     by a single member only, which is good enough for waiting.
@@ -58,22 +58,23 @@ class SessionProof:
         self.contact_from: float = opened_at
         self.last_confirmed: float = opened_at
         self.next_due: float = opened_at + KEEPALIVE_FRACTION * ttl
-        """When the next keep-alive should be sent; an earlier one would confirm nothing more."""
+        """When to send the next keep-alive; an earlier keep-alive would not confirm anything new.
+        """
         self._ttl = ttl
         self._contacts: list[tuple[float, float]] = [(opened_at, opened_at)]
-        """When each contact was sent, and by when the leader knows of the contact."""
+        """For each contact, when it was sent and by when the leader has learned of it."""
 
     def greeted(self, *, sent_at: float, now: float) -> None:
-        """Record the handshake of a new connection; it counts once a transaction follows it."""
+        """Record a new connection's handshake; it proves something once a transaction follows."""
         self.contact_from = max(self.contact_from, sent_at)
         self._contacts.append((sent_at, now))
 
     def keepalive_answered(
         self, *, sent_at: float, now: float, is_confirmed: bool, proves_itself: bool = False
     ) -> None:
-        """Record an answered keep-alive; `is_confirmed` if a quorum confirmed the session.
+        """Record an answered keep-alive; `is_confirmed` says that a quorum confirmed the session.
 
-        A keep-alive that proves itself counts from when it was sent, if it was confirmed.
+        If a confirmed keep-alive proves itself, the timeout counts from when it was sent.
         """
         if is_confirmed and proves_itself:
             self.counted_from = max(self.counted_from, sent_at)
@@ -94,7 +95,7 @@ class SessionProof:
             self._contacts.append((sent_at, now + LEADER_INFORMED_FRACTION * self._ttl))
 
     def is_stale(self, now: float) -> bool:
-        """Whether the leader knows by now of a newer contact, which only has to be confirmed.
+        """Return whether a newer contact has reached the leader and only has to be confirmed.
 
         A lease granted without that confirmation would have too little time left when the next
         keep-alive is due.
@@ -104,7 +105,7 @@ class SessionProof:
         )
 
     def is_due(self, now: float) -> bool:
-        """Whether a keep-alive is due, or the proof is too old for a new lease."""
+        """Return whether a keep-alive is due, or the proof is too old for a new lease."""
         return now >= self.next_due or self.is_stale(now)
 
     def _answered(self, sent_at: float, *, is_confirmed: bool) -> None:

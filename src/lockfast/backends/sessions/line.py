@@ -1,7 +1,7 @@
-"""Decides which claims of one line are admitted, and what the others watch; pure.
+"""Decides which claims of one line are admitted, and which entries the others watch; pure.
 
 Claims are in order of arrival and are admitted from the front while they fit. An admitted claim
-stays admitted, because others only join behind it, and a claim that leaves only makes room.
+stays admitted, because new claims join behind it, and a claim that leaves only makes room.
 """
 
 from __future__ import annotations
@@ -61,13 +61,14 @@ class LineView:
         self.prefix: str = prefix
         """Prefix that makes an entry's name its key."""
         self.number: int | None = number
-        """Number of entries in front of our claim; None if it is not in this line."""
+        """Number of entries in front of our claim; None if our claim is not in this line."""
         self.inside: int = admitted(entries, capacity=capacity)
         """Number of admitted entries, from the front."""
         self.stepped_back_for: LineEntry | None = None
-        """The entry that our claim waits for outside the line, after it had to leave the line."""
+        """If our claim had to leave the line: the entry for whose end it waits before it joins
+        again."""
         self.confirmed_at: float | None = None
-        """When a request was sent that also made a quorum confirm the session."""
+        """If reading this line made a quorum confirm the session: when that request was sent."""
         self.retry_in: float | None = None
         """Seconds until the line has to be read again, in stores where a watch does not report
         every change."""
@@ -92,7 +93,7 @@ class LineView:
         return to_watch(self.entries, self.number, inside=self.inside, capacity=self.capacity)
 
     def must_touch(self) -> bool:
-        """Whether our claim, if it is admitted, has to notify the claim behind it."""
+        """Return whether our claim has to notify the claim behind it when it is admitted."""
         return self.number is not None and must_touch(
             self.entries, self.number, capacity=self.capacity
         )
@@ -104,7 +105,7 @@ class LineView:
 
 
 def admitted(line: Sequence[LineEntry], *, capacity: int) -> int:
-    """Return how many entries of the line are admitted, from the front."""
+    """Return how many entries at the front of the line are admitted."""
     return len(admit(capacity=capacity, inside=(), line=line))
 
 
@@ -113,12 +114,12 @@ def to_watch(
 ) -> Sequence[LineEntry]:
     """Return the entries whose end or touch is the next event that can affect the claim at `place`.
 
-    When one claim leaves, one waiter is woken, however many wait. A mutex claim and a writer watch
-    the entry just in front of them. A reader watches the nearest writer in front, since other
-    readers do not keep it out. Where permits are counted, any holder that leaves may admit the
-    first waiter, so the first waiter watches all holders. Every other waiter watches the claim just
-    in front of it. When that claim is admitted, it touches its own entry, and its follower becomes
-    the first waiter.
+    Each claim that leaves wakes only one waiter, however many claims wait. A mutex claim and a
+    writer watch the entry just in front of them. A reader watches the nearest writer in front,
+    since other readers do not keep it out. Where permits are counted, any holder that leaves may
+    admit the first waiter, so the first waiter watches all holders. Every other waiter watches the
+    claim just in front of it. When that claim is admitted, it touches its own entry, and its
+    follower becomes the first waiter.
     """
     if capacity == 1 or line[place].weight == ALL:
         return line[place - 1 : place]
@@ -129,14 +130,13 @@ def to_watch(
 
 
 def must_touch(line: Sequence[LineEntry], place: int, *, capacity: int) -> bool:
-    """Whether a claim that is admitted after a wait has to notify the claim behind it."""
+    """Return whether a claim that is admitted has to notify the claim behind it."""
     return capacity not in (1, ALL) and place + 1 < len(line)
 
 
-# What is reported about a line: its holders, its entries that keep the name closed, and its
-# waiters; pure.
+# Reports on a line: its holders, its waiters, and the entries that keep the name closed; pure.
 #
-# Ages are those that the transport reports.
+# The transport reports the ages.
 
 
 def held(
@@ -153,7 +153,7 @@ def held(
 def holders_of(
     entries: Sequence[LineEntry], seen: Sequence[SeenEntry | None]
 ) -> tuple[Holder, ...]:
-    """Return the holders, without those that have gone since the line was listed."""
+    """Return the holders, without holders that have left since the line was listed."""
     return tuple(
         Holder(
             owner=records.owner_in(one.data),
@@ -171,7 +171,7 @@ def holders_of(
 def closing_of(
     entries: Sequence[LineEntry], seen: Sequence[SeenEntry | None]
 ) -> tuple[Closing, ...]:
-    """Return the entries that have no holder but keep the name closed, by their records."""
+    """Return the ended claims that keep the name closed, and for how long, from their records."""
     return tuple(
         Closing(records.owner_in(one.data), entry.weight, max(0.0, seconds - one.unchanged_for))
         for entry, one in _present(entries, seen)
@@ -199,12 +199,12 @@ def _present(
 
 # Which claims are notified of a key: there is one watch per key, however many claims wait for it.
 #
-# A store's client drops a watch only when it has fired. One watch for each waiter that came and
-# went would pile up at a lock that is held for days.
+# A store's client drops a watch only when it has fired. If each waiter had a watch of its own, the
+# watches of waiters that gave up would pile up at a lock that is held for days.
 
 
 class Watches:
-    """The watches of one session, with a lock of their own, as events may come on any thread."""
+    """The watches of one session; a mutex guards them, because events may come on any thread."""
 
     def __init__(self, heard: Callable[[str, str], None]) -> None:
         """`heard` is called with the claim's id and the key when something happens at the key."""
@@ -214,7 +214,7 @@ class Watches:
         self._watched: dict[str, set[str]] = {}
 
     def on(self, key: str, claim_id: str) -> Watch:
-        """Return the watch of a key, which will also notify this claim."""
+        """Return the watch of a key, and add this claim to the claims that it notifies."""
         with self._lock:
             watch = self._watches.get(key)
             if watch is None:
@@ -234,14 +234,14 @@ class Watches:
                     watch.claims.discard(claim_id)
 
     def drop(self, key: str) -> None:
-        """Forget a key at which there was nothing to watch."""
+        """Forget the watch of a key at which there is no entry."""
         with self._lock:
             watch = self._watches.pop(key, None)
             for claim_id in watch.claims if watch is not None else ():
                 self._watched.get(claim_id, set()).discard(key)
 
     def fire(self, watch: Watch) -> None:
-        """Notify all claims of the watch, once; the key has to be watched again afterwards."""
+        """Notify all claims of the watch; it fires once, so the key has to be watched again."""
         with self._lock:
             if self._watches.get(watch.key) is watch:
                 del self._watches[watch.key]

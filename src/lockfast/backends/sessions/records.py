@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 
-# The return values of a transport: frozen facts, each as the store reported it.
+# The return values of a transport: frozen facts as reported by the store.
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A session that a quorum has agreed on: its timeout, and the time from which it counts."""
+    """A new session that a quorum has agreed on, with its timeout and its starting time."""
 
     granted: float
     opened_at: float
@@ -39,8 +39,8 @@ class SessionHandshake(Protocol):
 class KeepAliveReply:
     """An answered keep-alive.
 
-    Only a reply that a quorum confirmed proves anything, because a deposed leader that does not
-    know it yet answers all the same.
+    Only a reply that a quorum confirmed proves anything, because a leader that was deposed and has
+    not noticed still answers.
     """
 
     sent_at: float
@@ -62,8 +62,8 @@ class SeenEntry:
     age: float
     unchanged_for: float
     was_touched: bool
-    """Whether the claim may have been admitted after the line was listed, so that no later event
-    reports the admission."""
+    """Whether the claim may have been admitted since the line was listed. In that case no later
+    event reports the admission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,46 +74,46 @@ class OwnEntry:
     claim_id: str
 
 
-# One claim of a session.
+# The state of a claim in its session.
 
 
 class SessionClaim:
-    """The state of one claim: its entry in the store, once the store has reported it."""
+    """The state of one claim, with its entry once the store has reported the entry."""
 
     __slots__ = ("claim", "granted_at", "is_seen", "is_unanswered", "key", "token")
 
     def __init__(self, claim: Claim) -> None:
         self.claim: Claim = claim
         self.is_unanswered: bool = False
-        """Whether its arrival was sent and the outcome is unknown."""
+        """Whether the claim's arrival was sent and its outcome is unknown."""
         self.forget_entry()
 
     def forget_entry(self) -> None:
-        """Forget the entry and start again, because the entry in the store is gone."""
+        """Return to the state without an entry, because the entry in the store is gone."""
         self.key: str | None = None
         self.token: int = 0
         self.granted_at: float = FOREVER
         self.is_seen: bool = False
-        """Whether the entry was there when it was last read, and a watch would report its end."""
+        """Whether the last read found the entry and set a watch that reports the entry's end."""
 
     def record_entry(self, key: str, *, token: int) -> None:
-        """Record the entry in one step, since an interrupt in between would orphan it."""
+        """Record the entry in one step, because an interrupt between two steps would orphan it."""
         self.key, self.token, self.is_unanswered = key, token, False
 
 
-# Errors of a session, and of records found beside our claims.
+# The errors for an ended session and for unreadable records.
 
 
 class SessionEnded(BackendUnavailable):
-    """The session has ended, and all its claims with it; a new one may be opened at once."""
+    """The session and all its claims have ended; a new session may be opened at once."""
 
 
 class UnreadableRecord(ConfigurationError):
-    """Another program, or a newer Lockfast, wrote a record found among ours."""
+    """A record among ours was written by another program or by a newer Lockfast."""
 
 
 def ended(*, where: str) -> SessionEnded:
-    """Return the error for a request that found the session ended."""
+    """Return the error for a request on a session that has ended."""
     return SessionEnded(f"{where}: the session ended; try again")
 
 
@@ -157,7 +157,7 @@ def of_closing(claim: Claim, *, seconds: float) -> bytes:
 
 
 def closed_for_in(data: bytes) -> float | None:
-    """Return how long after its last change an entry keeps its name closed; None if it holds."""
+    """Return how long, since its last change, an entry keeps its name closed; None for a claim."""
     try:
         seconds = json.loads(data).get("closed_for")
     except (ValueError, AttributeError):

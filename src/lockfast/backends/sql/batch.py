@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 
-# Operations that go together, each on a different name, and the JSON list that passes them to a
-# store.
+# Operations for one batch, each on a different name, and the JSON list that passes them to a store.
 
 
 class OperationKind(IntEnum):
@@ -33,7 +32,7 @@ class OperationKind(IntEnum):
 class Operation(NamedTuple):
     """One operation for one claim.
 
-    `is_known` matters only for TAKE, and says that the name is known to have a row.
+    `is_known` matters only for TAKE. It means that the name is known to have a row.
     """
 
     what: OperationKind
@@ -49,10 +48,10 @@ class Operation(NamedTuple):
 def as_json(operations: Sequence[Operation], *, namespace: str) -> str:
     """Return the operations as a JSON list in key order, the order in which every caller locks.
 
-    Values that the statements assume by default are left out, because reading the list is most of
-    their work. `ttl` is present for TAKE and RENEW, `client` and `owner` for TAKE only; `weight`
-    and `capacity` unless both are 1, `lock_delay` and `min_hold` unless both are 0, and `party` if
-    there is one.
+    Values that the statements assume by default are left out, because most of the statements' work
+    is reading the list. `ttl` is present for TAKE and RENEW, `client` and `owner` for TAKE only.
+    `weight` and `capacity` are present unless both are 1, `lock_delay` and `min_hold` unless both
+    are 0, and `party` if the claim has an explicit owner.
     """
     records = [(storage_key(namespace, one.claim.name).hex(), one) for one in operations]
     records.sort(key=itemgetter(0))
@@ -60,7 +59,7 @@ def as_json(operations: Sequence[Operation], *, namespace: str) -> str:
 
 
 def tokens_in(rows: Rows, operations: Sequence[Operation], *, namespace: str) -> list[int | None]:
-    """Return the token of each operation that was done, None for each that was not.
+    """Return the token of each operation; None for an operation that was not done.
 
     The store returns one row, key and token, for each operation that was done.
     """
@@ -69,8 +68,8 @@ def tokens_in(rows: Rows, operations: Sequence[Operation], *, namespace: str) ->
 
 
 def _recorded(what: OperationKind, claim: Claim, key: str) -> str:
-    # Formatted by hand, because building a dictionary first takes twice as long, and every request
-    # would pay for it.
+    # Format the record by hand. Building a dictionary first would take twice as long, for every
+    # request.
     record = f'{{"what":{what:d},"key":"{key}","id":{_quoted(claim.id)}'
     if what is OperationKind.RELEASE:
         return record + "}"
@@ -86,7 +85,7 @@ def _recorded(what: OperationKind, claim: Claim, key: str) -> str:
     return record + "}"
 
 
-# Acquires several names at once, all of them if every door is empty, and otherwise none.
+# Acquires several names at once if every door is empty, and otherwise none of them.
 
 
 class AcquireAll:
@@ -98,7 +97,7 @@ class AcquireAll:
 
     def take(self, claims: Sequence[Claim]) -> Steps[list[int] | None]:
         """Return the token of each claim, or None if one of the doors is not empty."""
-        # Lock in key order, as everything that locks several names does, because otherwise two
+        # Lock the names in key order, like all code that locks several names, because otherwise two
         # transactions could deadlock.
         in_order = sorted(storage_key(self._namespace, one.name) for one in claims)
         keys = json.dumps([key.hex() for key in in_order])

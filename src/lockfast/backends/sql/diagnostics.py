@@ -8,7 +8,7 @@ CLOCK_SKEW_SECONDS = 1.0
 
 
 def clock_ahead(theirs: float, *, before: float, after: float) -> float:
-    """Return how far the server's clock lies outside the interval in which it was read."""
+    """Return by how much the server's clock lies outside the interval in which it was read."""
     return min(0.0, theirs - before) + max(0.0, theirs - after)
 
 

@@ -1,7 +1,7 @@
 """The statements that a store's dialect has to provide for the steps.
 
 Every store keeps one record per name and any number of entries. The record has the capacity and the
-last token. It also contains the entry of the first claim to arrive at an empty door, which is
+last token. It also contains the entry of a claim that arrived at an empty door; that entry is
 arrival 0. Every other entry has a row of its own, ordered by arrival. SQLite keeps the record and
 all other entries in one table. On a server the record is in a table of its own, and a verb locks
 the record's row.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SeenDoor(NamedTuple):
-    """What was read of one door, with the time of the read by the store's clock."""
+    """The rows that were read of one door, and when, by the store's clock."""
 
     now: float
     capacity: int
@@ -44,13 +44,14 @@ class Dialect(Protocol):
         """Read the record, all entries that do not wait, and the first `front` waiting entries.
 
         If `front` is None, all waiting entries are read. With `locked`, no other client can decide
-        anything about this name until the transaction ends. On a store where a read returns the
-        state from before a lock wait, the lock is a separate statement ahead of the read.
+        anything about this name until the transaction ends. On a store where a read that waits for
+        a lock returns the state from before the wait, a separate statement takes the lock before
+        the read.
         """
         ...
 
     def seen(self, answers: Sequence[Rows]) -> SeenDoor | None:
-        """Return the door that the answers to `door` describe; None if there was no record to lock.
+        """Return the door that the answers to `door` describe; None if the name has no record.
 
         The time is read after the lock is taken. If it were read earlier, a lease that ended while
         we waited would seem to be alive.
@@ -66,7 +67,7 @@ class Dialect(Protocol):
         ...
 
     def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
-        """Read the rows of those of these claims that wait, wherever they are in line."""
+        """Of these claims, read the rows of the ones that wait, wherever they are in line."""
         ...
 
     def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
@@ -82,7 +83,7 @@ class Dialect(Protocol):
         ...
 
     def save(self, change: Change) -> Queries:
-        """Write the changes to a name; no query if nothing has changed."""
+        """Write the changes to a name; return no queries if nothing has changed."""
         ...
 
     def names_in_use(self, start: bytes) -> Query:
@@ -94,14 +95,14 @@ class Dialect(Protocol):
         ...
 
 
-# What a server's store provides besides its dialect, namely the statements that do not read a door.
+# What a server's store provides besides its dialect: the statements that do not read a door.
 #
-# The uncontended cycle looks only at columns of the name's own row, which its statement locks. That
-# is enough, because this row also has the number of entries that are stored in other rows.
+# An uncontended acquire or release looks only at columns of the name's own row, which the statement
+# locks. That is enough, because this row also has the number of entries in other rows.
 
 
 class StoreStatements(Protocol):
-    """Builds the statements on one pair of tables, for the names of one namespace; runs none."""
+    """Builds the statements on one pair of tables, for one namespace; does not run them."""
 
     # -- for one claim; `token_in` reads the answer ------------------------------------
 
@@ -113,7 +114,7 @@ class StoreStatements(Protocol):
         ...
 
     def take_new(self, claim: Claim) -> Query:
-        """Same as `take`, for a name that may have no row. A refusal may still cost a commit."""
+        """Grant the claim like `take`, even if its name has no row; a refusal may cost a commit."""
         ...
 
     def release(self, claim: Claim) -> Query:
@@ -125,7 +126,7 @@ class StoreStatements(Protocol):
         ...
 
     def token_in(self, rows: Rows) -> int | None:
-        """Return the token (for a release, any number) if the statement did its work, else None."""
+        """Return the token (for a release, any number); None if the statement was refused."""
         ...
 
     # -- for several claims, in one round trip -----------------------------------------
@@ -133,9 +134,9 @@ class StoreStatements(Protocol):
     def together(self, operations: Sequence[Operation]) -> Sequence[Query]:
         """Do several operations, each on a different name, in one transaction.
 
-        The transaction does not wait for names that are locked, because one other transaction that
-        does not end would hold up the whole batch. It waits only for a transaction that is creating
-        the same name, and new names are created in key order.
+        The transaction skips names that are locked, because otherwise a single transaction that
+        does not end would delay the whole batch. It waits only for transactions that are creating
+        one of its names. This cannot deadlock, because new names are created in key order.
         """
         ...
 
@@ -188,25 +189,25 @@ class SqlStore(NamedTuple):
 # unless the server's clock is set back by a day or more.
 
 REAP_AFTER_SECONDS = 24 * 3600.0
-"""How far an idle record's last token lags the server's clock before it may be reaped."""
+"""How far an idle record's last token must lag the server's clock for the record to be reaped, in
+seconds."""
 
 REAP_ROWS = 128
 
 
 class ReapResult(NamedTuple):
-    """The number of names deleted, and the range, if any, with names left to reap by steps."""
+    """The number of deleted names, and the key range, if any, that has more names to reap."""
 
     gone: int
     left_between: tuple[bytes, bytes] | None
 
 
 class Reaper:
-    """Reaps idle names a few rows at a time, so that no caller has to pay for all of them.
+    """Reaps idle names, a few rows in each round; a round starts where the last one stopped.
 
-    Each round starts where the last one stopped. This class builds queries and runs none; its calls
-    do not overlap. A store's `reap` statement takes the key after which to start and the number of
-    rows. Rows that are due for deletion are deleted either in that statement or by steps in a
-    transaction.
+    This class builds queries and runs none; its calls do not overlap. A store's `reap` statement
+    takes the key after which to start and the number of rows. Rows that are due for deletion are
+    deleted either in that statement or by `lines` in a transaction.
     """
 
     def __init__(self, reap: str) -> None:
@@ -218,7 +219,7 @@ class Reaper:
         return Query(self._reap, (self._from, REAP_ROWS))
 
     def reaped(self, rows: Rows) -> ReapResult:
-        """Advance past the rows that were examined; return what became of them.
+        """Advance past the rows that were examined; return the result of the round.
 
         `rows` is a single row with the number of rows examined, the last key, the number of names
         deleted, and whether more are due.
@@ -228,11 +229,11 @@ class Reaper:
         return ReapResult(gone, (begun, bytes(last)) if is_more else None)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
-        """Reap names after the first key, up to the second; return how many were deleted."""
+        """Reap names after the first key and up to the second; return how many were deleted."""
         raise NotImplementedError
 
 
-# The two tables of a server's store: how to recognise them as ours, and how they are defined.
+# The definition of the two tables of a server's store, and how they are recognised as ours.
 #
 # `door` has one row per name, which stays when all claims have left. It has the capacity, the last
 # token, the number of rows in `place`, and the entry of the first claim to arrive at an empty door.
@@ -274,7 +275,7 @@ class Tables(Protocol):
         ...
 
     def are_there(self, rows: Rows) -> bool:
-        """Return whether the tables exist; raise if they are not ours, or too new."""
+        """Return whether the tables exist; raise if they are not ours or of a newer format."""
         ...
 
     def make(self) -> Steps[None]:
@@ -316,7 +317,7 @@ def check_format(table: str, remark: str | None) -> None:
 def check_columns(
     table: str, which: str, found: Mapping[str, str], expected: Mapping[str, str]
 ) -> None:
-    """Refuse a table whose columns are not ours; if `found` is empty, there is no table."""
+    """Refuse a table whose columns are not ours; accept an empty `found`, a missing table."""
     if found and found != expected:
         raise ConfigurationError(
             f"{table} is there and is not Lockfast's {which} table: "

@@ -36,8 +36,8 @@ COLUMNS = (
     "capacity",
     "last_token",
 )
-"""The columns read for an entry. When written, the key precedes them; the last two belong to the
-record."""
+"""The columns of an entry's row. In a written row the key precedes them. The last two columns
+belong to the record."""
 
 _STATES = tuple(EntryState)
 
@@ -78,8 +78,8 @@ def record_of(key: bytes, door: Door) -> tuple[object, ...]:
 
 
 def _place(name: str, row: tuple[Any, ...], capacity: int) -> Entry:
-    # Columns are read by position for speed, because apart from its statements a verb spends most
-    # of its time here.
+    # Read columns by position for speed, because apart from its statements a verb spends most of
+    # its time in this function.
     return Entry(
         Claim(row[1], name, row[2], row[3], row[5], capacity, row[6], row[4], row[7], row[8]),
         arrived=row[0],
@@ -99,8 +99,9 @@ Row = tuple[object, ...]
 class Change:
     """The difference between a door as it was read and as a verb left it.
 
-    `record` is the new row of the record, None if it is unchanged; `rows` are the other entries
-    that are new or changed; `left` has the arrivals whose rows are deleted, never the record's.
+    `record` is the new row of the record, or None if the record is unchanged. `rows` are the rows
+    of the other entries that are new or changed. `left` has the arrivals whose rows are deleted;
+    the record is never among them.
     """
 
     __slots__ = ("_door", "key", "left", "record", "rows")
@@ -112,7 +113,8 @@ class Change:
         changed = {place.arrived: place for place in door.changed}
         is_record_new = 0 in changed or (door.capacity, door.token) != door.record
         if door.dropped:
-            # An arrival may be reused in the same step; its row then belongs to the new entry.
+            # A new entry may reuse an arrival in the same step; then the row belongs to the new
+            # entry.
             present = {place.arrived for place in door.places}
             gone = [place.arrived for place in door.dropped]
             self.left = [number for number in gone if number and number not in present]
@@ -132,23 +134,22 @@ class Change:
 
     @property
     def head(self) -> int | None:
-        """The first arrival besides the record's, None if there is none.
+        """The first arrival outside of the record; None if there is no entry outside.
 
-        It is known even if the line is long. All entries that do not wait were read, and at least
-        one entry of the front is still there, because otherwise the verb would have set
-        `fell_short`.
+        The first arrival is known even if the line is long: all entries that do not wait were read,
+        and at least one entry of the front is still in line, because otherwise the verb would have
+        set `fell_short`.
         """
         return next((one.arrived for one in self._door.places if one.arrived), None)
 
 
-# A door of which only the rows needed for a decision were read, namely the entries inside and the
-# front of the line.
+# A door of which only the rows for a decision were read: the entries inside and the front of the
+# line.
 #
 # A line may have thousands of entries, and reading all of them for every verb would take longer
-# than everything else together. The line is known completely up to some entry, and behind that only
-# individual entries are known. Admission starts at the front and ends at the first claim that does
-# not fit. If admission reaches the end of the known part, more rows have to be read and the verb
-# repeated.
+# than everything else together. The line is known completely up to some entry, and beyond that
+# entry only in parts. Admission starts at the front and ends at the first claim that does not fit.
+# If admission reaches the end of the known part, more rows have to be read and the verb repeated.
 
 _in_order = attrgetter("arrived")
 
@@ -211,7 +212,7 @@ class PartialDoor(Door):
         return {row[0] for row in self._rows if row[1]}
 
     def add(self, rows: Rows) -> None:
-        """Add more entries of the line, wherever they are in it."""
+        """Add more entries of the line, from any part of it."""
         if rows:
             known = {one.arrived for one in self.places}
             new = [row for row in rows if row[0] not in known]
@@ -222,7 +223,8 @@ class PartialDoor(Door):
     def end(self, rows: Rows) -> None:
         """Record the last arrival in the line, and the number of rows besides the record."""
         [(self._last, crowd)] = rows
-        # All entries that do not wait were read, so the number of waiting ones needs no scan.
+        # All entries that do not wait were read, so the number of waiting entries follows without a
+        # scan.
         others = sum(1 for one in self.places if one.arrived and one.state is not WAITING)
         self._waiting = crowd - others
 
@@ -231,7 +233,7 @@ class PartialDoor(Door):
         [(self._counted[arrived],)] = rows
 
     def lacks_number_of(self, place: Entry) -> bool:
-        """Whether the entry waits behind the front and its position in line is unknown."""
+        """Return whether the entry waits behind the front at an unknown position in line."""
         return self._is_behind(place) and place.arrived not in self._counted
 
     def _is_behind(self, place: Entry) -> bool:
@@ -248,7 +250,8 @@ class PartialDoor(Door):
         return admitted
 
     def _turn_away(self, client: str) -> None:
-        # All claims of the client are dropped, wherever they are in line.
+        # All claims of the client are dropped, wherever they are in line, so the whole line is
+        # needed.
         self.fell_short |= self._known_until is not None
         super()._turn_away(client)
 
@@ -264,23 +267,23 @@ class PartialDoor(Door):
             return super()._waiting_before(place)
         last, arrived = self._last, place.arrived
         if last is not None and arrived > last:
-            # The entry has just joined the end of the line, perhaps behind others that have just
-            # joined too.
+            # The entry has just joined the end of the line, perhaps behind other entries that have
+            # just joined.
             ahead: int | None = self._waiting + sum(
                 last < one.arrived < arrived and one.state is WAITING for one in self.places
             )
         else:
             ahead = self._counted.get(arrived)
         self.fell_short |= ahead is None
-        # Entries that are being admitted or leave the line were still waiting when they were
-        # counted.
+        # Subtract the entries that are being admitted or leave the line, because they were counted
+        # as waiting.
         left = [one for one in self.dropped if one.state is WAITING]
         return (ahead or 0) - len(
             {one.arrived for one in (*self.woken, *left) if one.arrived < arrived}
         )
 
 
-# What a claim does at the door of its name. Several claims of one name can go through together.
+# A claim's passage through the door of its name. Several claims of one name can pass together.
 
 
 class Arrived(NamedTuple):
@@ -292,7 +295,7 @@ class Arrived(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A claim for `Door.arrive`; `arrived` is the arrival of its entry, if the client knows it."""
+    """A claim for `Door.arrive`; `arrived` is its entry's arrival, if the client knows that."""
 
     claim: Claim
     bell: str = ""

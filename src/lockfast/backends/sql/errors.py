@@ -1,4 +1,4 @@
-"""The error mapping that all SQL stores share, and the options that were removed."""
+"""The error mapping that all SQL stores share, and the messages for removed options."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ C = TypeVar("C", int, str)
 
 
 class ErrorMapping(Protocol):
-    """What a store's `errors` module provides: how to treat an error of its driver."""
+    """What a store's `errors` module provides: how to treat the errors of the store's driver."""
 
     def may_repeat(self, error: BaseException) -> bool:
-        """Whether a conflict rolled everything back, so that a retry may well succeed."""
+        """Return whether a conflict rolled everything back, so that a retry may succeed."""
         ...
 
     def is_forbidden(self, error: BaseException | None) -> bool:
-        """Whether the server refused because this user lacks a permission."""
+        """Return whether the server refused because this user lacks a permission."""
         ...
 
     def message_of(self, error: BaseException) -> str:
@@ -46,7 +46,7 @@ def as_lock_error(
     where: str,
     text: str,
 ) -> LockError | None:
-    """Return the error that one of the mappings has for a server's error code, or None."""
+    """Return the error for a server's error code; None if no mapping has the code."""
     if code is None:
         return None
     if code in configuration:
@@ -57,7 +57,7 @@ def as_lock_error(
 
 
 def unanswered(text: str, *, where: str) -> LockError:
-    """Return the error for a request that was sent and got no answer, or no definite one."""
+    """Return the error for a request that was sent but got no definite answer."""
     return OutcomeUnknown(f"{where} did not answer: {text}")
 
 
@@ -67,11 +67,11 @@ def undone(text: str, *, where: str) -> LockError:
 
 
 def no_time(*, where: str) -> LockError:
-    """Return the error for a request that had no time left to be sent."""
+    """Return the error for a request that could not be sent in time."""
     return BackendUnavailable(f"{where}: there was no time left to ask")
 
 
-# Options that the stores on SQL servers no longer have, and what to use instead.
+# The message for an option that the stores on SQL servers no longer have.
 
 
 def advisory_mode(*, rights: str) -> dict[tuple[str, str], str]:

@@ -12,17 +12,17 @@ BORROWER_OPTIONS = frozenset({"connections", "table"})
 
 
 def is_for_asyncio(kind: type) -> bool:
-    """Whether a psycopg or SQLAlchemy class, or one of its bases, is for asyncio."""
+    """Return whether a psycopg or SQLAlchemy class, or one of its bases, is for asyncio."""
     return any(one.__name__.startswith("Async") for one in kind.__mro__)
 
 
 def is_engine(client: object) -> bool:
-    """Whether the client looks like a SQLAlchemy engine, judged by the attributes we use."""
+    """Return whether the client has the attributes of a SQLAlchemy engine that we use."""
     return all(hasattr(client, one) for one in ("connect", "pool", "dialect", "url"))
 
 
 def is_pool(client: object) -> bool:
-    """Whether the client looks like a psycopg pool, judged by the method we use."""
+    """Return whether the client has the method of a psycopg pool that we use."""
     return hasattr(client, "getconn")
 
 
@@ -37,9 +37,9 @@ def objection_to_engine(
     *,
     example: Mapping[bool, str],
 ) -> str | None:
-    """Return why an engine is refused, None if it is not.
+    """Return why an engine is refused; None if it is accepted.
 
-    `drivers` lists the accepted drivers, for asyncio under True and for threads under False.
+    `drivers` has the accepted drivers: for asyncio under the key True, for threads under False.
     """
     if not is_engine(client):
         return "is no engine; give the engine that it came from"
@@ -58,7 +58,7 @@ def objection_to_engine(
 
 
 def objection_to_driver(client: object, *, what: str) -> str | None:
-    """Return why a driver's object is refused, if it is neither a connection nor a pool."""
+    """Return why a driver's object is refused; None if it is a connection or a pool."""
     if is_pool(client) or (hasattr(client, "cursor") and hasattr(client, "rollback")):
         return None
     return f"cannot be used; give {what}, an engine of SQLAlchemy's, or the URL"

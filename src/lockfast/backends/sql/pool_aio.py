@@ -22,11 +22,11 @@ ConnectionT = TypeVar("ConnectionT", bound=PooledConnection)
 
 
 class ConnectionPool(Generic[ConnectionT]):
-    """A bounded pool of connections; a request that finds none free waits for its turn.
+    """A bounded pool of connections; a request waits for its turn if no connection is free.
 
-    Waiting requests are served in order of arrival, ahead of later ones. A connection passes
-    directly from one request to the next. In a free-for-all, the request that has just put a
-    connection back would get it again, and a few busy callers would keep the renewals out.
+    Waiting requests are served in order of arrival: a connection that becomes free goes directly to
+    the first of them. Otherwise the request that has just put a connection back could take it
+    again, and a few busy callers would starve the renewals.
 
     `make` returns a connection that is not connected yet, and `connect` connects it by a deadline.
     A connection that was idle for `idle` seconds is not used again, because the server may be about
@@ -60,7 +60,7 @@ class ConnectionPool(Generic[ConnectionT]):
     async def take(self, deadline: float, turn: Turn | None = None) -> ConnectionT:
         """Return a connection for the caller's exclusive use until it is put back.
 
-        Connecting is part of the request, and has to fit into the time of its turn.
+        Connecting is part of the request, and counts against the time of the request's turn.
         """
         turn = turn or Turn()
         while True:
@@ -79,7 +79,7 @@ class ConnectionPool(Generic[ConnectionT]):
             self.discard(connection)
 
     def _next(self) -> ConnectionT | None:
-        """Return an idle connection, or an unconnected one; None if the pool is full."""
+        """Return an idle or a new, unconnected connection; None if all connections are in use."""
         if self._idle:
             return self._idle.pop()
         if len(self._connections) >= self._most:
@@ -97,14 +97,14 @@ class ConnectionPool(Generic[ConnectionT]):
                 ends_at = self._progress.ends_at(since=since, patience=patience, deadline=deadline)
                 if now >= ends_at:
                     break
-                # The failure of a request ahead wakes no waiter, so each waiter checks for failures
+                # The failure of another request wakes no waiter, so each waiter checks for failures
                 # itself.
                 left = ends_at - now if patience is None else min(ends_at - now, patience)
                 await asyncio.wait([turn], timeout=left)
                 now = self._clock.now()
         except BaseException:
             if turn.done():
-                self.put_back(turn.result())  # it was handed to us, and we are leaving
+                self.put_back(turn.result())  # the connection came too late for us
             raise
         finally:
             if not turn.done():
@@ -116,13 +116,13 @@ class ConnectionPool(Generic[ConnectionT]):
         return turn.result()
 
     def put_back(self, connection: ConnectionT) -> None:
-        """Make the connection available again; a closed one is dropped."""
+        """Make the connection available again; a closed connection is dropped."""
         connection.used_at = self._clock.now()
         (self._progress.answered if connection.is_open else self._progress.failed)(
             connection.used_at
         )
         if not connection.is_open or connection.is_borrowed or connection not in self._connections:
-            self.discard(connection)  # closed, borrowed, or the pool was closed meanwhile
+            self.discard(connection)  # it is closed or borrowed, or the pool was closed
             return
         self._idle.append(connection)
         self._serve()
@@ -145,7 +145,7 @@ class ConnectionPool(Generic[ConnectionT]):
             self._waiting.popleft()
 
     def give_back(self) -> float | None:
-        """Close overdue idle connections; return when the next one is due, None if none is idle."""
+        """Close overdue idle connections; return when the next is due; None if none is idle."""
         now = self._clock.now()
         for one in [one for one in self._idle if now - one.used_at >= self._idle_for]:
             self._idle.remove(one)

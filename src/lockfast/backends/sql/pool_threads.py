@@ -22,12 +22,12 @@ __all__ = ["ConnectionPool"]
 ConnectionT = TypeVar("ConnectionT", bound=PooledConnection)
 
 POOL_POLL_SECONDS = 0.1
-"""Poll interval of a waiting thread, in seconds. By polling it finds the slot of a connection that
-was lost to an interrupt."""
+"""Poll interval of a waiting thread, in seconds. By polling, the thread finds the free slot of a
+connection that was lost to an interrupt."""
 
 TRUSTED_UNPOLLED_SECONDS = 0.001
-"""A connection used this recently is not checked. The check costs a system call, and a connection
-that ends so soon could just as well end after the check."""
+"""A connection used this recently is not checked, in seconds. The check costs a system call, and a
+connection that ends so soon could just as well end right after the check."""
 
 
 class PoolWaiter(Generic[ConnectionT]):
@@ -39,11 +39,11 @@ class PoolWaiter(Generic[ConnectionT]):
 
 
 class ConnectionPool(Generic[ConnectionT]):
-    """A bounded pool of connections; a request that finds none free waits for its turn.
+    """A bounded pool of connections; a request waits for its turn if no connection is free.
 
-    Waiting requests are served in order of arrival, ahead of later ones. A connection passes
-    directly from one request to the next. In a free-for-all, the request that has just put a
-    connection back would get it again, and a few busy callers would keep the renewals out.
+    Waiting requests are served in order of arrival: a connection that becomes free goes directly to
+    the first of them. Otherwise the request that has just put a connection back could take it
+    again, and a few busy callers would starve the renewals.
 
     `make` returns a connection that is not connected yet, and `connect` connects it by a deadline.
     A connection that was idle for `idle` seconds is not used again, because the server may be about
@@ -70,7 +70,7 @@ class ConnectionPool(Generic[ConnectionT]):
 
     def _begin(self) -> None:
         self._state = threading.RLock()
-        # Weak references, so that a connection that an interrupt took from its owner no longer
+        # Weak references, so that a connection that its owner lost in an interrupt no longer
         # counts.
         self._connections: weakref.WeakSet[ConnectionT] = weakref.WeakSet()
         self._idle: list[ConnectionT] = []
@@ -80,7 +80,7 @@ class ConnectionPool(Generic[ConnectionT]):
     def take(self, deadline: float, turn: Turn | None = None) -> ConnectionT:
         """Return a connection for the caller's exclusive use until it is put back.
 
-        Connecting is part of the request, and has to fit into the time of its turn.
+        Connecting is part of the request, and counts against the time of the request's turn.
         """
         turn = turn or Turn()
         while True:
@@ -92,7 +92,7 @@ class ConnectionPool(Generic[ConnectionT]):
             if not connection.is_open:
                 try:
                     self._connect(connection, until)
-                except BaseException:  # interrupted or unreachable, so free its slot
+                except BaseException:  # interrupted or unreachable, so free the slot
                     self._progress.failed(self._clock.now())
                     self.discard(connection)
                     raise
@@ -102,7 +102,7 @@ class ConnectionPool(Generic[ConnectionT]):
             self.discard(connection)
 
     def _next(self) -> ConnectionT | None:
-        """Return an idle connection, or an unconnected one; None if the pool is full."""
+        """Return an idle or a new, unconnected connection; None if all connections are in use."""
         if self._idle:
             return self._idle.pop()
         if sum(one is not None for one in self._connections) >= self._most:
@@ -122,7 +122,7 @@ class ConnectionPool(Generic[ConnectionT]):
                 turn.has_come.wait(min(left, POOL_POLL_SECONDS))
         except BaseException:
             if turn.connection is not None:
-                self.put_back(turn.connection)  # it was handed to us, and we are leaving
+                self.put_back(turn.connection)  # the connection came too late for us
             raise
         finally:
             with self._state, suppress(ValueError):
@@ -140,17 +140,17 @@ class ConnectionPool(Generic[ConnectionT]):
         with self._state:
             if turn.connection is None and turn not in self._waiting:
                 self._waiting.append(turn)
-            self._serve()  # also finds slots freed by an interrupt, which wakes nobody
+            self._serve()  # also finds slots that an interrupt freed silently
             return turn.connection
 
     def put_back(self, connection: ConnectionT) -> None:
-        """Make the connection available again; a closed one is dropped."""
+        """Make the connection available again; a closed connection is dropped."""
         connection.used_at = self._clock.now()
         (self._progress.answered if connection.is_open else self._progress.failed)(
             connection.used_at
         )
         with self._state:
-            # Drop it if it is closed or borrowed, or if the pool was closed meanwhile.
+            # Drop the connection if it is closed or borrowed, or if the pool was closed meanwhile.
             is_wanted = (
                 connection.is_open
                 and not connection.is_borrowed
@@ -177,7 +177,7 @@ class ConnectionPool(Generic[ConnectionT]):
             turn.has_come.set()
 
     def give_back(self) -> float | None:
-        """Close overdue idle connections; return when the next one is due, None if none is idle."""
+        """Close overdue idle connections; return when the next is due; None if none is idle."""
         now = self._clock.now()
         with self._state:
             old = [one for one in self._idle if now - one.used_at >= self._idle_for]

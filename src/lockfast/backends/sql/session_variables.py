@@ -1,4 +1,4 @@
-"""What a session's variables may do to our statements.
+"""Pins the session variables that change what our statements mean.
 
 **The rule.** A session pins every default of the server, the database or the user that changes what
 our statements mean, or whether and when they commit. Administrators set such defaults for good
@@ -26,7 +26,8 @@ from typing import NamedTuple
 class Pinned(NamedTuple):
     """A variable, the value that our statements rely on, and what another value would do.
 
-    `on` names the servers that have it, in the store's own terms; empty means all of them.
+    `on` names the servers that have the variable, in the store's own terms; empty means all
+    servers.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Steps: generators that yield queries and are sent their rows.
+"""Steps: generators that yield queries and are sent the resulting rows.
 
-The same steps therefore serve the SQLite worker, a blocking connection and an asyncio one. Queries
+So the same steps serve the SQLite worker, a blocking connection and an asyncio connection. Queries
 that are yielded together may be sent together, so on a network each yield is one round trip.
 """
 
@@ -16,7 +16,7 @@ from lockfast.errors import BackendUnavailable, LockError
 
 
 class PooledConnection(Protocol):
-    """One connection, used by one request at a time; the object exists before it is connected."""
+    """One connection, used by one request at a time; the object exists before it connects."""
 
     used_at: float
     is_borrowed: bool
@@ -28,7 +28,7 @@ class PooledConnection(Protocol):
         ...
 
     def is_sound(self) -> bool:
-        """Whether the server has not hung up, judged without sending anything."""
+        """Return false if the server has closed the connection; sends nothing to find out."""
         ...
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class PooledConnection(Protocol):
 
 
 def none_free(*, where: str) -> LockError:
-    """Return the error for a request that got no connection; nothing was sent for it."""
+    """Return the error for a request that got no connection, so that nothing was sent."""
     return BackendUnavailable(f"{where}: no connection was free in time")
 
 
@@ -67,11 +67,11 @@ class QueryMany(NamedTuple):
 Queries: TypeAlias = Sequence[Query | QueryMany]
 
 Steps: TypeAlias = Generator[Queries, Sequence[Rows], T]
-"""The runner sends one answer per query, in order, and gets a T at the end.
+"""A generator that yields queries. Its runner sends in one answer per query, in order; the
+generator returns a T.
 
-Queries that are yielded together must not depend on rows that a QueryMany among them writes. An
-error of the store ends the steps, and the runner raises it to its own caller, not into the
-generator.
+Queries that are yielded together must not read rows that a QueryMany among them writes. An error of
+the store ends the steps, and the runner raises it to its own caller, not into the generator.
 """
 
 
@@ -82,10 +82,10 @@ def alone(ask: Query) -> Steps[Rows]:
 
 
 def side_by_side(many: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """Run independent steps side by side, so that their next queries go together.
+    """Run independent steps side by side; their queries share round trips.
 
-    Together they take as many round trips as the longest of them. Locks are requested in the order
-    given; a caller that locks several names has to sort them, or two transactions may deadlock.
+    The number of round trips is that of the longest steps. Locks are requested in the order given;
+    a caller that locks several names has to sort them, or two transactions may deadlock.
     """
     if len(many) == 1:
         return [(yield from many[0])]
@@ -119,9 +119,9 @@ def _merged(together: list[Query | QueryMany]) -> Steps[Sequence[Rows]]:
     return [() if isinstance(one, QueryMany) else next(answers) for one in together]
 
 
-# Decides which queries of a transaction go into which round trip. Nothing here waits.
+# Decides which queries of a transaction go into which round trip. No I/O.
 #
-# Writes need no answer. So they are held back, and sent along with the next read, or with the
+# Writes need no answer. So a write is held back, and sent along with the next read, or with the
 # COMMIT when the steps end. Reading and writing a door thus takes two round trips, including BEGIN
 # and COMMIT.
 
@@ -145,8 +145,8 @@ class Framing(NamedTuple):
 class RoundTrips(Generic[T]):
     """One run of the steps, between the statements that begin and commit a transaction.
 
-    If both are empty, no transaction encloses the steps, because they only read or only create the
-    tables.
+    If `begin` and `commit` are empty, no transaction encloses the steps, because they only read or
+    only create the tables.
     """
 
     def __init__(self, steps: Steps[T], *, begin: Sequence[Query], commit: Sequence[Query]) -> None:
@@ -164,7 +164,7 @@ class RoundTrips(Generic[T]):
         self.outcome: T
 
     def next(self) -> list[Query] | None:
-        """Return the queries to send next; None once everything is done."""
+        """Return the queries to send next; None once the steps and the transaction have ended."""
         while not self._is_over:
             try:
                 asked = self._steps.send(self._answers)  # type: ignore[arg-type]  # None begins
@@ -207,5 +207,5 @@ class RoundTrips(Generic[T]):
             self._answers = [next(rows) if is_asked else () for is_asked in self._is_asked]
 
     def close(self) -> None:
-        """Close the steps, even if they have not ended."""
+        """Close the generator of the steps, even if it has not ended."""
         self._steps.close()

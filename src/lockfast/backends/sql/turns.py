@@ -1,9 +1,9 @@
 """How long a request may wait for its turn, and how long it may take after that; no I/O.
 
 A client has only a few connections to its server, so a request may have to wait for a connection,
-or for the request ahead of it at the same name. Wherever requests of one client wait for each
-other, the wait does not count against the request timeout. The wait ends at the deadline of the
-whole call. It ends earlier if a request ahead failed and none was answered for several request
+or for the request ahead of it at the same name. While requests of one client wait for each other,
+that time does not count against the request timeout. The wait ends at the deadline of the whole
+call. It ends earlier if a request ahead failed and no request was answered for several request
 timeouts, because then the server is not answering and waiting is useless.
 """
 
@@ -12,15 +12,16 @@ from __future__ import annotations
 from lockfast.model import FOREVER
 
 SILENT_REQUEST_TIMEOUTS = 3
-"""Number of request timeouts without an answer before waiting requests give up. With only one, a
-machine that froze for a moment would fail all of them because of a single request."""
+"""Number of request timeouts without an answer after which waiting requests give up. If it were
+one, a machine that froze for a moment would fail all waiting requests because of a single one."""
 
 
 class Turn:
     """One request's turn, which begins when the request gets its connection.
 
-    `started_at` is that moment, None until then. `patience` is how long the request may take from
-    then on; without it, only the deadline of the call limits the request.
+    `started_at` is when the turn began, or None before that. `patience` is how long the request may
+    take from the beginning of its turn; if it is None, only the deadline of the call limits the
+    request.
     """
 
     __slots__ = ("__weakref__", "_left", "patience", "started_at", "until")
@@ -37,19 +38,19 @@ class Turn:
         self.started_at = None
 
     def come(self, now: float, *, deadline: float) -> float:
-        """Start the request's own time, and return when it ends."""
+        """Begin the turn, because the request got its connection; return when the turn ends."""
         self.started_at = now
         self.until = min(deadline, now + self._left)
         return self.until
 
     def pause_until(self, until: float) -> None:
-        """Give up the connection to retry at `until`; the time up to then counts as used."""
+        """Give up the connection until the retry at `until`; the time until then counts as used."""
         if self.started_at is not None:
             self._left -= until - self.started_at
 
 
 class Progress:
-    """Whether requests that wait in one queue or pool have reason to keep waiting."""
+    """Tracks whether requests that wait in one queue or pool have reason to keep waiting."""
 
     __slots__ = ("_answered_at", "_failed_at")
 

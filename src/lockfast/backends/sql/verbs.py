@@ -1,7 +1,7 @@
-"""The verbs of the port as steps, which read the door, let it decide, and write its changes.
+"""The verbs of the port as steps, which read the door, decide, and write the changes.
 
-Each verb belongs in one transaction, unless it only reads. The decisions are made in core/door.py.
-If the store rolls back, the steps are repeated from the start.
+Each verb runs in one transaction, unless it only reads. core/door.py makes the decisions. If the
+store rolls back, the steps are repeated from the start.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 # is long.
 
 FRONT_ROWS = 2
-"""How many waiting entries are read at first, namely the next one to be admitted and the one at
-which admission ends."""
+"""How many waiting entries are read at first: the next entry to be admitted, and the entry behind
+it, at which admission ends."""
 
 SHORT_LINE_ROWS = 6
-"""How many waiting entries are read for a new claim. If the line is shorter, they show its end and
-everything ahead of the claim, without another query."""
+"""How many waiting entries are read for a new claim. If the line is shorter, these entries show the
+whole line, without another query."""
 
 READ_GROWTH = 8
 
@@ -44,7 +44,7 @@ NOBODY_SEEN = SeenDoor(now=0.0, capacity=0, token=0, rows=())
 
 
 class Sought(NamedTuple):
-    """A claim that may be waiting, and its supposed arrival."""
+    """A claim that may be waiting, and its arrival as far as the client knows."""
 
     claim_id: str
     arrived: int | None
@@ -53,9 +53,9 @@ class Sought(NamedTuple):
 class Needs(NamedTuple):
     """What a verb needs from a long line besides its front.
 
-    `sought` are the claims whose entries the verb needs. With `joins`, those claims that have no
-    entry are put at the end of the line, and each claim gets its position. With `adds_tombstone`, a
-    tombstone may be added at the end.
+    `sought` are the claims whose entries the verb needs. With `joins`, a sought claim without an
+    entry is put at the end of the line, and each sought claim gets its position. With
+    `adds_tombstone`, a tombstone may be added at the end.
     """
 
     sought: Sequence[Sought] = ()
@@ -73,9 +73,9 @@ def read(
 ) -> Steps[PartialDoor]:
     """Return the door, read as far as the verb needs it.
 
-    It has the entries inside, the first `front` entries of the line, and from the rest of the line
-    the entries that `needs` describes. A name without a record has nothing to lock. The record is
-    created for verbs that may add an entry; for all others the door counts as empty.
+    The result has the entries inside, the first `front` entries of the line, and from the rest of
+    the line the entries that `needs` describes. A name without a record has no row to lock. So
+    verbs that may add an entry create the record; for all other verbs the door counts as empty.
     """
     asked = dialect.door(key, front=front, locked=locked)
     seen = dialect.seen((yield asked))
@@ -96,12 +96,13 @@ def _read_on(dialect: Dialect, key: bytes, door: PartialDoor, needs: Needs) -> S
     anywhere = [one.claim_id for one in missing if one.arrived is None]
     wanted: list[tuple[Query, Callable[[Rows], None]]] = []
     if parties := door.parties:
-        # A claim that shares a hold is admitted wherever it is in line.
+        # Read the claims that may share a hold, because they are admitted wherever they are in
+        # line.
         wanted.append((dialect.same_owner(key, parties), door.add))
     for claim_id, arrived in placed:
         wanted.append((dialect.own(key, claim_id, arrived), door.add))
         if joins:
-            # Count at once, because the entry is most likely there.
+            # Send the count along, because the entry is most likely still there.
             wanted.append((dialect.count_before(key, arrived), partial(door.count, arrived)))
     if anywhere:
         wanted.append((dialect.own_among(key, anywhere), door.add))
@@ -113,7 +114,8 @@ def _read_on(dialect: Dialect, key: bytes, door: PartialDoor, needs: Needs) -> S
             know(rows)
     gone = [claim_id for claim_id, _ in placed if door.find(claim_id) is None]
     if gone:
-        # These claims were turned away, or rejoined the line at an arrival that we do not know.
+        # These claims were turned away, or rejoined the line at an arrival that the client does not
+        # know.
         sought = [Sought(claim_id, None) for claim_id in gone]
         yield from _read_on(dialect, key, door, needs._replace(sought=sought))
     if joins:
@@ -124,7 +126,7 @@ def _read_on(dialect: Dialect, key: bytes, door: PartialDoor, needs: Needs) -> S
 def _number(
     dialect: Dialect, key: bytes, door: PartialDoor, claim_ids: Sequence[str]
 ) -> Steps[None]:
-    """Read the positions in line of those claims that have an entry."""
+    """Read the position in line of each sought claim that has an entry."""
     places = [place for one in claim_ids if (place := door.find(one)) is not None]
     arrivals = [place.arrived for place in places if door.lacks_number_of(place)]
     if arrivals:
@@ -141,8 +143,8 @@ T = TypeVar("T")
 # client are always woken in this process, after the transaction.
 
 WATCH_PREFIX = "~"
-"""Prefix of a message which says that a claim's line should be probed later, and that the claim
-need not ask now."""
+"""Prefix of a message that asks for a later probe of the claim's line; the claim need not ask now.
+"""
 
 
 class NotificationsUnavailable(BackendUnavailable):
@@ -152,7 +154,7 @@ class NotificationsUnavailable(BackendUnavailable):
 
 
 def new_channel() -> str:
-    """Return a new, unique channel; it is stored as the `bell` of waiting claims."""
+    """Return a new, unique channel, to be stored as the `bell` of waiting claims."""
     return f"lockfast_{os.urandom(8).hex()}"
 
 
@@ -167,10 +169,10 @@ class Notifier:
         here: Container[str],
         ours: list[str],
     ) -> Steps[T]:
-        """Run the steps, and notify the other clients whose claims they woke; may be repeated.
+        """Run the steps, and notify the other clients whose claims the steps woke; repeatable.
 
-        `ours` receives the claims whose channel is ours and those that wait `here`; the caller
-        wakes them after the transaction.
+        `ours` receives the woken claims whose channel is ours or that wait `here`; the caller wakes
+        these claims after the transaction.
         """
         decided = yield from steps()
         woken = decided.woken
@@ -180,7 +182,7 @@ class Notifier:
         return decided.answer
 
     def others(self, woken: Sequence[Entry], *, channel: str) -> Queries:
-        """Return the queries that notify the other channels."""
+        """Return the queries that notify all channels except `channel`."""
         del woken, channel
         return ()
 
@@ -189,7 +191,7 @@ NEEDS_NOTHING = Needs()
 
 
 class Decided(NamedTuple, Generic[T]):
-    """The answer of a verb, and the entries whose clients should be woken after the commit."""
+    """The answer of a verb, and the entries whose clients are to be woken after the commit."""
 
     answer: T
     woken: Sequence[Entry]
@@ -205,7 +207,7 @@ class Verbs:
     # -- verbs that change a door ------------------------------------------------------
 
     def arrive(self, claim: Claim, *, bell: str, arrived: int | None = None) -> Steps[Arrived]:
-        """Run `Door.arrive`; `arrived` is the arrival of the claim's entry, if the client knows it.
+        """Run `Door.arrive`; `arrived` is the claim's arrival, if the client knows that.
 
         The caller has to wake the door's `woken` entries.
         """
@@ -216,7 +218,7 @@ class Verbs:
         return outcome
 
     def together(self, passages: Sequence[Passage]) -> Steps[Decided[list[Outcome]]]:
-        """Let several claims go through the door of one name, in order."""
+        """Take several claims of one name through its door, in order."""
         arrivals = [one for one in passages if isinstance(one, Arrival)]
         withdrawals = [one for one in passages if isinstance(one, Withdrawal)]
         comes_new = any(one.arrived is None for one in arrivals)
@@ -229,8 +231,8 @@ class Verbs:
                     joins=bool(arrivals),
                     adds_tombstone=any(one.tombstone for one in withdrawals),
                 ),
-                # Each withdrawal may take an entry from the front, and the entry behind all of
-                # these has to be known.
+                # Each withdrawal may take an entry from the front, and the entry behind the
+                # withdrawn ones has to be known.
                 front=max(
                     SHORT_LINE_ROWS if comes_new else FRONT_ROWS, FRONT_ROWS + len(withdrawals) - 1
                 ),
@@ -303,7 +305,7 @@ class Verbs:
     # -- verbs that only read ----------------------------------------------------------
 
     def still_waiting(self, claim: Claim, *, arrived: int) -> Steps[Arrived | None]:
-        """Return the answer to a claim that still has to wait; None if it has to arrive again."""
+        """Return the answer to a claim that must wait on; None if it must arrive again."""
         needs = Needs([Sought(claim.id, arrived)], joins=True)
         door = yield from read(self._dialect, self._key(claim.name), needs, locked=False)
         place = door.find(claim.id)

@@ -1,4 +1,4 @@
-"""Which claims wait for which name, and when each name is probed."""
+"""Records which claims wait for which name, and when each name is probed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lockfast.core.door import Entry
     from lockfast.model import Claim, Held
 
-# Which claims of a client are in which lines, and when each line is probed next; no I/O.
+# The lines in which a client's claims wait, and when each line is probed next; no I/O.
 #
 # Only the client's first claim at each name is probed, to find out whether its entry still waits
 # and when the entries inside end. So a probe costs one row per name however many claims wait, and
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 SAFETY_POLL_SECONDS = 5.0
-"""Probe interval of a line where releases notify. It covers the notifications that nobody sends,
-because the admitted claim's client or the holder died."""
+"""Probe interval of a line where releases notify, in seconds. The probes replace notifications that
+are never sent because the holder or an admitted claim's client has died."""
 
 POLL_TOGETHER_SECONDS = SAFETY_POLL_SECONDS / 2
 """A line that is due within this time is probed along with the others."""
@@ -38,7 +38,8 @@ value, its longest value, and its growth factor."""
 
 BEHIND_POLL_SECONDS = 1.05
 """Poll interval of all other claims, which share one probe, in seconds. It is well below the
-admission window, because an admitted claim that answered later than that would lose its place."""
+admission window, because an admitted claim that does not answer within the window loses its place.
+"""
 
 POLL_MIN_SECONDS = 0.02
 """Minimum time until the next probe, however soon a hold ends."""
@@ -74,11 +75,11 @@ class NameWaiters:
     claims: dict[str, int] = field(default_factory=dict)
     probe_at: float = FOREVER
     watch_at: float = FOREVER
-    """When to check on a claim that was admitted ahead of ours; an older probe result cannot
-    postpone this check."""
+    """When to check whether a claim that was admitted ahead of ours has answered; an older probe
+    result cannot postpone this check."""
     pause: float = HEAD_POLL_FIRST_SECONDS
     is_head: bool = False
-    """Whether the first of our claims was the first in line at the last probe."""
+    """Whether our first claim was the first in line at the last probe."""
 
     @property
     def first(self) -> str:
@@ -87,7 +88,7 @@ class NameWaiters:
 
     @property
     def last(self) -> int:
-        """The arrival of the last of our claims."""
+        """The arrival of our last claim in the line."""
         return next(reversed(self.claims.values()), 0)
 
 
@@ -97,7 +98,7 @@ class PollSchedule:
     def __init__(self, *, notifies: bool = True) -> None:
         self.notifies = notifies
         self.by_name: dict[str, NameWaiters] = {}
-        """The lines by name; a name at which no claim of ours waits has none."""
+        """The lines by name; a name at which no claim of ours waits is not in this dict."""
         self._names: dict[str, str] = {}
         self._sharing: set[str] = set()
 
@@ -120,12 +121,12 @@ class PollSchedule:
         return claim_id in self._names
 
     def is_first(self, claim: Claim) -> bool:
-        """Whether none of our claims is ahead of it at its name."""
+        """Return whether the claim is the first of our claims at its name."""
         line = self.by_name.get(claim.name)
         return line is None or line.first == claim.id
 
     def arrival_of(self, claim: Claim) -> int | None:
-        """Return the arrival of the claim, None if it does not wait."""
+        """Return the arrival of the claim; None if the claim does not wait."""
         line = self.by_name.get(claim.name)
         return None if line is None else line.claims.get(claim.id)
 
@@ -135,7 +136,7 @@ class PollSchedule:
         if line.claims.get(claim.id) != arrived:
             is_last = claim.id not in line.claims and arrived > line.last
             line.claims[claim.id] = arrived
-            if not is_last:  # rare; sorting a large crowd each time would be slow
+            if not is_last:  # rare, which is good, because sorting a large crowd is slow
                 line.claims = dict(sorted(line.claims.items(), key=lambda one: one[1]))
         self._names[claim.id] = claim.name
         if claim.party is not None:
@@ -173,10 +174,10 @@ class PollSchedule:
             line.probe_at = min(line.probe_at, now)
 
     def watch(self, claim_id: str, *, now: float) -> None:
-        """Record that a claim ahead of this one was admitted, and has a window to answer.
+        """Record that a claim ahead of `claim_id` was admitted and may answer within a window.
 
-        Each such message postpones the probe, because no probe is needed while claims ahead come
-        and go.
+        Each such message postpones the probe, because no probe is needed while claims ahead are
+        admitted and leave.
         """
         name = self._names.get(claim_id)
         if name is not None and self.by_name[name].first == claim_id:
@@ -192,8 +193,8 @@ class PollSchedule:
         ahead = POLL_TOGETHER_SECONDS if self.notifies else 0.0
         due = [one for one in self.by_name.values() if one.probe_at <= now + ahead]
         if not self.notifies and any(not one.is_head for one in due):
-            # Probe all of these lines together, so that there is one probe per interval however
-            # many names there are.
+            # Probe all lines in which our claim is not the first together, so that there is one
+            # statement per interval, however many names there are.
             due += [one for one in self.by_name.values() if not one.is_head and one.probe_at > now]
         del due[most:]
         for line in due:
@@ -210,9 +211,9 @@ class PollSchedule:
         if result is None:
             return [*line.claims]
         if not result.is_waiting:
-            # Usually the claim was admitted, and our other claims still wait. If it was turned
-            # away, so were the others, and the claim finds out when it asks. If all our claims
-            # asked each time, they would do nothing else.
+            # Usually the claim was admitted, and our other claims still wait. If the claim was
+            # turned away, our other claims were too, and the claim finds out when it asks. If all
+            # our claims asked after each admission, they would do nothing else.
             return (probe.claim_id,)
         if result.ends_in is None or result.ends_in <= 0:
             return (probe.claim_id,)
@@ -220,8 +221,8 @@ class PollSchedule:
         return ()
 
     def _plan(self, line: NameWaiters, result: ProbeResult, *, now: float) -> None:
-        # Only the first in line probes when a hold ends. The others probe when an admission window
-        # ends, because the admitted claim may be the one that does not answer.
+        # The first claim in line is probed when a hold ends. Any other claim is probed when an
+        # admission window ends, because the admitted claim may not have answered.
         moment = result.ends_in if result.is_head else result.window_ends_in
         ends_in = FOREVER if moment is None else max(POLL_MIN_SECONDS, moment)
         line.is_head = result.is_head
@@ -234,8 +235,8 @@ class PollSchedule:
             line.probe_at = now + min(BEHIND_POLL_SECONDS, ends_in)
 
 
-# One statement that probes many lines, to find out whether a claim still waits and when the entries
-# inside end.
+# One statement that probes many lines: does our claim still wait, and when do the entries inside
+# end?
 
 
 class LineProbe:
@@ -259,13 +260,13 @@ class LineProbe:
         return self._statements.look(json.dumps(wanted))
 
     def results_in(self, probes: Sequence[Probe], rows: Rows) -> list[ProbeResult | None]:
-        """Return the result of each probe, None where the name does not exist."""
+        """Return the result of each probe; None if the name does not exist."""
         seen = {number: ProbeResult(*rest) for number, *rest in rows}
         return [seen.get(number) for number in range(len(probes))]
 
 
 def probe_result_of(places: Sequence[Entry], held: Held, *, now: float) -> ProbeResult:
-    """Return the probe result that follows from the answer to a claim that was put in line."""
+    """Return the probe result implied by the answer to a claim that was put in line."""
     ends = [one.until - now for one in places if one.state <= CLOSING]
     windows = [one.until - now for one in places if one.state is ADMITTED]
     return ProbeResult(

@@ -1,13 +1,13 @@
 """The connection to the SQLite file: opens it, and runs transactions that end in time.
 
-A deferred transaction that begins to write after another has written fails at once with
-SQLITE_BUSY_SNAPSHOT, whatever the busy timeout. So every writer begins IMMEDIATE (a single writing
-statement does so too).
+A deferred transaction fails at once with SQLITE_BUSY_SNAPSHOT, whatever the busy timeout, if it
+begins to write after another transaction has written. So every writing transaction begins
+IMMEDIATE, as a single writing statement does too.
 
 In the sync flavour an interrupt may strike between any two instructions, and a transaction that
-stayed open would shut every process out of the file. So only SQLite itself is asked whether a
-transaction is open. Each call ends its own transaction on leaving, and on entering it ends one that
-an earlier call left behind.
+stayed open would shut every process out of the file. So the code asks SQLite itself whether a
+transaction is open, and keeps no flag of its own. Each call ends its own transaction on leaving,
+and on entering ends any transaction that an earlier call left open.
 """
 
 from __future__ import annotations
@@ -37,28 +37,31 @@ T = TypeVar("T")
 # Allows one writer of a file at a time inside this process, so that its clients do not keep
 # retrying.
 #
-# SQLite makes a writer retry while another one writes. Between processes there is no other way, but
-# fifty clients of one process would spend more time on retries than on writing. The mutex is only a
-# courtesy. SQLite guarantees exclusion, and a call that waits too long proceeds without the mutex.
+# SQLite makes a writer retry while another connection writes. Between processes there is no other
+# way, but fifty clients of one process would spend more time on retries than on writing. The mutex
+# only reduces retries. SQLite guarantees exclusion, and a call that waits too long for the mutex
+# proceeds without it.
 
 MUTEX_WAIT_MIN_SECONDS = 0.25
-"""Minimum wait for the mutex, even if a call has spent its time in its client's queue."""
+"""Minimum wait for the mutex, in seconds, even if a call has spent all of its time in its client's
+queue."""
 
 
 class ThreadState(threading.local):
-    """What the current thread is in the middle of."""
+    """The connection on which the current thread has a transaction under way."""
 
     connection: SqliteConnection | None = None
-    """The connection whose transaction, or whose opening of the file, is under way."""
+    """The connection that the thread is opening, or whose transaction it is running; None
+    otherwise."""
 
 
 class WriteMutex:
-    """The mutex of one file in one process; the thread that is inside may enter again.
+    """The mutex of one file in one process; the thread that has the mutex may take it again.
 
-    A finalizer or a signal handler may strike in the middle of a transaction, and use any client of
-    the file. The handler cannot wait for the transaction, which cannot continue before the handler
-    has returned. So the mutex also records, for all clients of the file, what a thread is in the
-    middle of.
+    A finalizer or a signal handler may run in the middle of a transaction, and use any client of
+    the file. The handler cannot wait for the transaction, because the transaction continues only
+    after the handler has returned. So the mutex also records, for all clients of the file, which
+    connection a thread is using.
     """
 
     def __init__(self) -> None:
@@ -66,16 +69,16 @@ class WriteMutex:
         self.inside: ThreadState = ThreadState()
 
     def run_alone(self, work: Callable[[], T], deadline: float, clock: Clock) -> T:
-        """Run the work, alone if the mutex is free before the deadline, and return its result."""
+        """Run the work, with the mutex if that is free before the deadline; return the result."""
         try:
-            # Acquire inside the block, since an interrupt may strike right after the call. The
-            # release checks whether the mutex is ours.
+            # Acquire the mutex inside the block, because an interrupt may strike right after the
+            # call. The release checks whether this thread has the mutex.
             if not self.mutex.acquire(blocking=False):
                 self.mutex.acquire(timeout=max(MUTEX_WAIT_MIN_SECONDS, deadline - clock.now()))
             answer = work()
         finally:
-            # The release is the first call here, because an interrupt could strike after any other
-            # call.
+            # The release is the first call in this block, because an interrupt could strike after
+            # any earlier call and prevent the release.
             try:  # noqa: SIM105
                 self.mutex.release()
             except RuntimeError:
@@ -83,7 +86,7 @@ class WriteMutex:
         return answer
 
 
-# This is module state, because a file is all that two clients have in common. The key includes the
+# This is module state, because the clients of a file share nothing else. The key includes the
 # process, because a mutex that a fork copied may stay locked for ever.
 _write_mutexes: weakref.WeakValueDictionary[tuple[int, Path], WriteMutex] = (
     weakref.WeakValueDictionary()
@@ -95,27 +98,28 @@ def write_mutex_of(path: Path) -> WriteMutex:
     key = (os.getpid(), path)
     write_mutex = _write_mutexes.get(key)
     if write_mutex is None:
-        # Two mutexes that are created at the same time do no harm.
+        # It does no harm if two threads create a mutex each at the same time.
         write_mutex = _write_mutexes[key] = WriteMutex()
     return write_mutex
 
 
 FILE_CHECK_SECONDS = 1.0
-"""Minimum time between checks whether the open file is still the one at its path."""
+"""Minimum time between two checks, in seconds, that the open file is still the file at its path."""
 
 
 class SqliteConnection:
-    """One client's connection; its calls come one at a time.
+    """One client's connection; one call at a time uses it.
 
-    The exceptions are calls that a finalizer or a signal handler makes on the very thread that is
-    in the middle of a call. Such a call is allowed between two statements. During a transaction,
-    `open` refuses it; `refuse_inside_another` does so if the transaction is another client's.
+    The exceptions are calls that a finalizer or a signal handler makes on a thread that is already
+    in a call. Such a call is allowed between two statements, but not during a transaction: `open`
+    refuses the call, and `refuse_inside_another` does so early if the transaction belongs to
+    another client.
     """
 
     def __init__(self, path: Path, *, clock: Clock, create: bool, synchronous: str) -> None:
         self.path = path
-        # The target of symbolic links; resolved again with every check of the file, as they may
-        # change.
+        # The path without symbolic links. It is resolved again with every check of the file,
+        # because the links may change.
         self._real = real_path(path)
         self.presence: Presence = Presence(self._real)
         self._clock = clock
@@ -130,14 +134,15 @@ class SqliteConnection:
 
     @property
     def is_inside(self) -> bool:
-        """Whether this thread is in the middle of a transaction of this very connection."""
+        """Whether this thread is in the middle of a transaction of this connection."""
         return self._write_mutex.inside.connection is self
 
     def refuse_inside_another(self) -> None:
         """Raise if this thread is in the middle of a transaction of another client of the file.
 
-        Call it before waiting for anything. A call that waits for that transaction waits for
-        itself, and everybody else waits for both while their leases run out.
+        Call this method before waiting for anything. A call that waited for that transaction would
+        wait for its own thread, and all other clients of the file would have to wait while their
+        leases run out.
         """
         if self._write_mutex.inside.connection not in (None, self):
             self._refuse_inside()
@@ -153,7 +158,7 @@ class SqliteConnection:
         return self._clock.now() + self._shift
 
     def local(self, moment: float) -> float:
-        """Return a moment of the store's time on our own clock."""
+        """Convert a moment of the store's time to our own clock."""
         return moment - self._shift
 
     # -- transactions ------------------------------------------------------------------
@@ -180,14 +185,15 @@ class SqliteConnection:
 
     def write(self, statement: str, values: Sequence[object], deadline: float) -> int:
         """Run one writing statement as its own transaction; return how many rows it changed."""
-        # An uncontended lock takes two of these calls, so the first attempt does only what it must.
+        # An uncontended lock makes two calls of this method, so the first attempt does only the
+        # minimum.
         mutex = self._write_mutex.mutex
         try:
             if mutex.acquire(blocking=False):
                 written = self._opened().execute(statement, values).rowcount
-                return written  # noqa: RET504 - an interrupt after the call is inside the block
+                return written  # noqa: RET504 - so that an interrupt strikes inside the block
         except sqlite3.Error:
-            pass  # another connection is writing, most likely
+            pass  # most likely another connection is writing
         finally:
             try:  # noqa: SIM105 - as in WriteMutex
                 mutex.release()
@@ -200,7 +206,7 @@ class SqliteConnection:
         )
 
     def patiently(self, work: Callable[[], T], deadline: float) -> T:
-        """Run a read or a single statement; retry while others lock the file."""
+        """Run a read or a single statement; retry while other connections lock the file."""
         pause = 0.0001
         while True:
             try:
@@ -246,9 +252,9 @@ class SqliteConnection:
         try:
             sqlite.execute("ROLLBACK")
         except sqlite3.Error:
-            # Closing rolls back in any case, and the first error is the one to raise. Close only
-            # the connection, because we are alive and must not look dead to the clients that wait
-            # for us.
+            # Close the connection, which also rolls back, and let the caller raise the first error.
+            # Keep our side files, because this process is alive and must not look dead to the
+            # clients that wait for it.
             self._disconnect()
         except BaseException:
             self._end_transaction()
@@ -262,7 +268,7 @@ class SqliteConnection:
     # -- opening and closing -----------------------------------------------------------
 
     def open(self, deadline: float, *, client: str = "") -> Presence:
-        """Open the file and announce the client if necessary; return the clients' presence."""
+        """Open the file and announce the client, if that is not done; return the presence."""
         inside = self._write_mutex.inside
         if inside.connection is not None:
             self._refuse_inside()
@@ -271,7 +277,8 @@ class SqliteConnection:
             sqlite is None
             or sqlite.in_transaction
             or (client and not presence.is_announced(client))
-            # Compare deadlines, which are all about equally far away, to avoid reading the clock.
+            # Compare the deadlines of calls, which are all about equally far away, instead of
+            # reading the clock.
             or not self._looked_at <= deadline < self._looked_at + FILE_CHECK_SECONDS
         ):
             inside.connection = self
@@ -283,14 +290,14 @@ class SqliteConnection:
         return presence
 
     def _check_file(self, deadline: float) -> None:
-        """Close the file if it was removed or replaced, because all others use the one at the path.
+        """Close the file if it was removed or replaced, because other processes use the new file.
 
-        Otherwise we would hold our locks in a file of our own for as long as this process lives.
+        Otherwise this process would keep its locks in a file that nobody else sees.
         """
         self._looked_at = deadline
         if self._sqlite is not None and not self._is_at_its_path():
-            # SQLite notices this too, and does not touch the files that now have the name of its
-            # log.
+            # On closing, SQLite notices the replacement too, and does not touch the log files,
+            # which may belong to the new file.
             self._disconnect()
         self._real = real_path(self.path)
         self._write_mutex = write_mutex_of(self._real)
@@ -301,7 +308,7 @@ class SqliteConnection:
         try:
             found = self._found()
         except OSError:
-            return True  # it is unknown, so keep the file open
+            return True  # the answer is unknown, so keep the file open
         return bool(found and self._file and os.path.samestat(self._file, found))
 
     def _found(self) -> os.stat_result | None:
@@ -333,14 +340,14 @@ class SqliteConnection:
 
     def _connect(self, deadline: float) -> None:
         try:
-            # Record the file before connecting, so that the next check notices if it is being
-            # replaced right now.
+            # Record the file before connecting, so that the next check notices if the file is
+            # replaced in between.
             self._file = self._found()
             self._sqlite = sqlite3.connect(
                 self._real, timeout=0, isolation_level=None, check_same_thread=False
             )
-            # Identify the file before anything is created beside it, because it may be another
-            # program's.
+            # Identify the file before creating anything beside it, because the file may belong to
+            # another program.
             self.patiently(lambda: identify(self), deadline)
             is_alone = self.presence.lock_boot()
             self.execute(f"PRAGMA page_size = {PAGE_SIZE}")
@@ -368,10 +375,10 @@ class SqliteConnection:
     def after_fork_in_child(self) -> None:
         """Close the copy of the parent's connection.
 
-        SQLite counts its file locks per process. Left open, the copy would make the child believe
-        that it has the locks which only the parent has. Then the parent, closing as if it were the
-        last, would delete the write-ahead log under the child. Between two calls (see
-        WorkerTurn.pause), closing the copy releases none of the parent's locks.
+        SQLite counts its file locks per process. If the copy stayed open, SQLite in the child would
+        assume locks that only the parent has. The parent, closing as the last user that it can see,
+        would then delete the write-ahead log that the child uses. The fork happens between two
+        calls (see WorkerTurn.pause), when closing the copy releases none of the parent's locks.
         """
         self._write_mutex = write_mutex_of(self._real)
         self._disconnect()

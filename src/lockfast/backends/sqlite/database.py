@@ -1,7 +1,7 @@
 """The verbs of the port on the SQLite file, each in one short transaction.
 
-core/door.py decides, backends/sql defines what a verb reads and writes, dialect.py has the
-statements, and connection.py opens the file.
+core/door.py makes the decisions, backends/sql defines what a verb reads and writes, dialect.py has
+the statements, and connection.py opens the file.
 """
 
 from __future__ import annotations
@@ -47,19 +47,20 @@ if TYPE_CHECKING:
     from lockfast.model import Claim, Finding, Holder, Inspection, Renewal
     from lockfast.runtime.clock import Clock
 
-# Names at which we have found other claims, where the single statements of an uncontended lock
-# would fail.
+# Names at which this client has found other claims, so that the single statement of an uncontended
+# acquire would do nothing.
 #
-# Each of those statements takes the file's only write lock, even to find that it can do nothing. So
-# a claim for a name in this set goes through the door at once. The set is only a guess, and a wrong
-# guess costs little.
+# Such a statement takes the file's only write lock even if it does nothing. So a claim for a name
+# in this set goes through the door at once. The set is only a guess, and a wrong guess costs
+# little.
 
 CROWDED_NAMES_MAX = 4096
-"""Maximum number of remembered names, so that a lock per order id does not fill the memory."""
+"""Maximum number of remembered names, so that a program with a lock per order id does not fill the
+memory."""
 
 
 class CrowdedNames(set[str]):
-    """One client's crowded names; a name is discarded once a claim turns out to be alone there."""
+    """One client's crowded names; a name is removed once a claim turns out to be alone there."""
 
     def add(self, name: str) -> None:
         """Remember that another claim was at the name."""
@@ -71,8 +72,7 @@ class CrowdedNames(set[str]):
 T = TypeVar("T")
 
 
-# Runs steps on the connection, either in a transaction that is followed by its wakeups, or only to
-# read.
+# Runs steps on the connection: in a transaction, followed by its wakeups, or without one for reads.
 
 
 class StepRunner:
@@ -105,7 +105,7 @@ class StepRunner:
         return answer
 
     def look(self, steps: Callable[[], Steps[T]], deadline: float) -> T:
-        """Run steps that only read, without a transaction; restart while others lock the file."""
+        """Run steps that only read, without a transaction; restart if the file is locked."""
         return self._connection.patiently(lambda: self._run(steps()), deadline)
 
     def _run(self, steps: Steps[T]) -> T:
@@ -131,8 +131,9 @@ DEFERRED_TIMEOUT_SECONDS = 2.0
 
 NO_CROWD = Crowd(0, None)
 PUSHED_GRANT_FRACTION = 0.5
-"""A claim that has used more than this fraction of its admission window asks for a full ttl,
-because the first renewal might not fit into the rest of the window."""
+"""Fraction of the admission window during which a claim uses a pushed grant as it is. Later the
+claim asks for a hold with a full ttl, because the first renewal might not fit into the rest of the
+window."""
 
 WATCHED_STATES = (HOLDING, ADMITTED, WAITING)
 
@@ -140,7 +141,7 @@ WATCHED_STATES = (HOLDING, ADMITTED, WAITING)
 class Database:
     """The verbs of the port on one client's connection; calls come one at a time.
 
-    `tell` is called, from any thread, with a claim of ours that should ask again.
+    `tell` is called, on any thread, with a claim of this client that should ask again.
     """
 
     def __init__(
@@ -175,9 +176,9 @@ class Database:
     def try_acquire(
         self, claim: Claim, *, deadline: float, was_woken: bool = False
     ) -> Grant | Held:
-        """Apply `Door.arrive`; a name whose holder's process is dead is freed on the way.
+        """Apply `Door.arrive`, after freeing the name if its holder's process is dead.
 
-        A claim that was woken is first checked for an admission.
+        If the claim was woken, this first checks whether the claim was admitted.
         """
         presence = self.connection.open(deadline, client=claim.client)
         if self._tombstones and claim.id in self._tombstones:
@@ -186,8 +187,8 @@ class Database:
         if not (name in self._crowded or (waiters.has_waiters and waiters.is_waiting_at(name))):
             grant = self._grant_if_empty(claim, deadline)
             if grant is not None:
-                # The doorbell may have an address for this claim too, if an earlier request for it
-                # failed.
+                # The doorbell may still have an address for this claim, if an earlier request for
+                # the claim failed.
                 if self.bell.has_claims:
                     self.stop_waiting(claim)
                 return grant
@@ -200,15 +201,15 @@ class Database:
         return self._join_line(claim, presence, deadline)
 
     def _join_line(self, claim: Claim, presence: Presence, deadline: float) -> Grant | Held:
-        """Return the door's answer, once dead clients have been removed from it."""
+        """Return the door's answer, after removing dead clients from the door."""
         is_new = claim.queues and self.waiters.arrival_of(claim) is None
         while True:
             answer = self._ask(claim, deadline)
             if isinstance(answer, Grant):
                 self.stop_waiting(claim)
                 return answer
-            # A new claim behind others at first leaves the check for dead clients to them, and to
-            # its own later checks.
+            # A new claim behind other claims does not check for dead clients yet. The claims ahead
+            # do that, and the new claim does so later.
             is_behind = is_new and answer.place is not None and answer.place > 1
             watched = () if is_behind else self.waiters.watched_by(claim)
             gone = [one for one in watched if presence.is_gone(one)]
@@ -245,7 +246,7 @@ class Database:
         return Decided(decided.answer, decided.door.woken)
 
     def _still_waiting(self, claim: Claim, arrived: int) -> Steps[Held | None]:
-        """Return the answer to a claim whose turn has not come; reads without a transaction."""
+        """Return the answer to a claim that is not admitted yet; read without a transaction."""
         decided = yield from self._verbs.still_waiting(claim, arrived=arrived)
         if decided is None or isinstance(decided.answer, Grant):
             return None
@@ -253,11 +254,11 @@ class Database:
         return decided.answer
 
     def _pushed_grant(self, claim: Claim, deadline: float) -> Grant | None:
-        """Return the grant that another client's release has made, None if the claim has to ask.
+        """Return the grant that another client's release made; None if the claim has to ask.
 
-        The releasing client has recorded that the claim holds for an admission window, and nobody
-        else ends that earlier. So the hold need not be written again, and the first renewal extends
-        it to a full ttl.
+        The releasing client has recorded that the claim holds the name for an admission window, and
+        no other client ends that hold earlier. So the hold need not be written again; the first
+        renewal extends it to a full ttl.
         """
         arrived = self.waiters.arrival_of(claim)
         if arrived is None or not is_plain(claim):
@@ -270,10 +271,10 @@ class Database:
         return None
 
     def _record_waiter(self, claim: Claim, decided: Arrived) -> Steps[None]:
-        """Record the arrival of a claim that was not admitted, and the clients it has to watch.
+        """Record the arrival of a claim that was not admitted, and the clients to watch for it.
 
-        Those are the clients of all entries inside, of the front, and of the nearest entry ahead in
-        the line.
+        The claim watches the clients of all entries inside, of the front of the line, and of the
+        entry just ahead of the claim.
         """
         answer, door = decided
         if isinstance(answer, Grant):
@@ -297,7 +298,7 @@ class Database:
 
     def hand_over(self, claim: Claim, *, deadline: float) -> Renewal:
         """Apply `Door.hand_over`."""
-        # Announce the client, because otherwise the next client that checks would take it for dead.
+        # Announce the new client, because otherwise the next check would take it for dead.
         self.connection.open(deadline, client=claim.client)
         return self._driver.transact(self._verbs.hand_over(claim), deadline)
 
@@ -374,13 +375,13 @@ class Database:
         return self._driver.look(lambda: self._verbs.survey(prefix), deadline)
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """Let the client's holds last until their ttl ends, although the client goes away."""
+        """Make the client's holds last until their ttl ends, although the client leaves."""
         self.connection.open(deadline)
         statement = "UPDATE places SET client = '' WHERE client = ?"
         self.connection.write(statement, (client,), deadline)
 
     def diagnose(self, *, deadline: float) -> list[Finding]:
-        """Return findings about what this file can guarantee."""
+        """Return the findings about the guarantees of locks in this file."""
         self.connection.open(deadline)
         return diagnostics.findings(
             self.connection, synchronous=self._synchronous, deadline=deadline
@@ -389,12 +390,12 @@ class Database:
     # -- waiting -----------------------------------------------------------------------
 
     def is_any_dead(self, claim: Claim) -> bool:
-        """Whether a client ahead of a waiting claim is dead; runs no statement."""
+        """Return whether a client ahead of a waiting claim is dead; run no statement for that."""
         is_gone = self.connection.presence.is_gone
         return any(is_gone(client) for client in self.waiters.watched_by(claim))
 
     def stop_waiting(self, claim: Claim) -> None:
-        """Forget a waiting claim; our next one at this name has to check from now on."""
+        """Forget a waiting claim; our next claim at this name has to check from now on."""
         self.bell.unregister(claim.id)
         self._wake_next(self.waiters.leave(claim))
 
@@ -416,8 +417,8 @@ class Database:
         self._tombstones = {}
 
     def _add_tombstone(self, claim: Claim) -> None:
-        # Only this client sends requests for its claims, and none of them is under way for longer
-        # than its call. So tombstones need not be in the file for other clients to read.
+        # Only this client sends requests for its claims, and no request is under way for longer
+        # than its call. So tombstones are kept in memory, and other clients need not read them.
         now = self._clock.now()
         while self._tombstones and next(iter(self._tombstones.values())) <= now:
             del self._tombstones[next(iter(self._tombstones))]
@@ -428,9 +429,9 @@ class Database:
 
 
 def is_plain(claim: Claim) -> bool:
-    """Whether the claim's grant depends only on the admission window, which ends within its ttl.
+    """Return whether a grant of this claim has no effect beyond the admission window.
 
-    See decision 0006.
+    The admission window must also end within the claim's ttl. See decision 0006.
     """
     is_lasting = claim.ttl >= ADMISSION_WINDOW_SECONDS
     return is_lasting and claim.party is None and not claim.lock_delay and not claim.min_hold

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
 
-# Which file systems an embedded database must not be on, and where it is by default.
+# The default place of the embedded database, and the file systems that it must not be on.
 
 
 def default_path() -> Path:
-    """Return the file that the processes of one user on one machine share."""
+    """Return the default file, which all processes of one user on one machine share."""
     state = os.environ.get("XDG_STATE_HOME") or ""
     # The XDG rules require that a relative path be ignored.
     root = Path(state) if os.path.isabs(state) else _state_directory()  # noqa: PTH117
@@ -32,8 +32,8 @@ def _state_directory() -> Path:
     try:
         return here.state_directory()
     except RuntimeError as error:
-        # This happens, for example, in a container that runs under a user id without an entry, in
-        # an empty environment.
+        # For example, the process runs in a container with an empty environment, under a user id
+        # that is not in the user database.
         raise ConfigurationError(
             "this user has no home directory for the default file; set HOME or XDG_STATE_HOME, "
             "or name a file: sqlite:///path/to/locks.db"
@@ -60,18 +60,18 @@ def refuse_network(directory: Path) -> None:
 
 
 def refuse_second_path(path: Path) -> None:
-    """Raise if the file at this real path may be open through another path as well.
+    """Raise if other processes may open the file through a path other than this real path.
 
-    SQLite keeps its log beside the path by which a file was opened, and we keep the presence files
+    SQLite keeps its log beside the path by which it opened the file, and we keep the presence files
     there. Two processes that use two paths do not see each other's log and presence files, so both
-    would hold a lock. Hence one file has one path. Symbolic links are resolved, and everything is
-    kept beside the file that they lead to. Hard links, and mounts of the file without its
+    could hold a lock. Hence a file may have only one path. Symbolic links are resolved, and
+    everything is kept beside their target. Hard links, and mounts of the file without its
     directory, are refused.
     """
     try:
         links = path.stat().st_nlink
     except FileNotFoundError:
-        return  # it does not exist yet
+        return  # the file does not exist yet
     if links > 1:
         raise ConfigurationError(
             f"{path} has {links} names (hard links), and processes that open it by different names "
@@ -86,7 +86,7 @@ def refuse_second_path(path: Path) -> None:
 
 
 def is_container() -> bool:
-    """Whether this looks like a container, whose files other containers do not see."""
+    """Return whether we seem to be in a container, whose files other containers do not see."""
     return (
         Path("/.dockerenv").exists()
         or Path("/run/.containerenv").exists()
@@ -111,7 +111,7 @@ def file_or_default(url: SplitResult, namespace: str) -> dict[str, Any]:
     if path is not None:
         return {"path": path, "namespace": namespace}
     chosen = default_path()
-    # Log this for each client, since the first question after a surprise is "which file?".
+    # Log the path for each client, because the first question after a surprise is "which file?".
     _log.info("embedded locks: %s %s", chosen, REACH)
     if is_container():
         warn_of_container(chosen)

@@ -1,4 +1,4 @@
-"""What a file can guarantee, for `lockfast doctor`."""
+"""The guarantees of locks in a file, for `lockfast doctor`."""
 
 from __future__ import annotations
 

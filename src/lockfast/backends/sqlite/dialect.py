@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 Statement: TypeAlias = "tuple[str, tuple[object, ...]]"
-"""A statement and its values, run outside of any steps at every uncontended acquire and release."""
+"""A statement and its values, which every uncontended acquire or release runs outside of any steps.
+"""
 
 _COLUMNS = ", ".join(COLUMNS)
 _STANDING = "FROM places INDEXED BY standings WHERE key = ? AND arrived > 0 AND standing"
@@ -28,7 +29,7 @@ SELECT {_COLUMNS} FROM places WHERE key = ? AND arrived = 0
 UNION ALL SELECT {_COLUMNS} {_STANDING} < 3
 UNION ALL SELECT {_COLUMNS} {_STANDING} > 3
 UNION ALL SELECT * FROM (SELECT {_COLUMNS} {_STANDING} = 3 ORDER BY arrived LIMIT ?)
-"""  # noqa: S608 - only the names of the columns
+"""  # noqa: S608 - only column names are inserted
 LOAD_AMONG = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND standing = 3 AND id IN"  # noqa: S608
 LOAD_AT = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND arrived = ? AND id = ?"  # noqa: S608
 LOAD_PARTIES = f"SELECT {_COLUMNS} {_STANDING} = 3 AND party IN"
@@ -44,15 +45,15 @@ NEAREST_BEFORE = f"SELECT client {_STANDING} = 3 AND arrived < ? ORDER BY arrive
 SAVE = f"INSERT OR REPLACE INTO places VALUES ({', '.join('?' * 17)})"  # noqa: S608
 DROP = "DELETE FROM places WHERE key = ? AND arrived = ?"
 
-# The uncontended cycle does what Door.arrive and Door.release do when nobody else is at the door,
-# each as one statement. A transaction with its own BEGIN, a read and a COMMIT costs about twice as
-# much.
+# An uncontended acquire or release is one statement, which does what Door.arrive or Door.release
+# does when nobody else is at the door. A transaction with its own BEGIN, a read and a COMMIT costs
+# about twice as much.
 #
-# Claims that these statements do not serve go through the door, even if the only reason is that the
-# clock is not ahead of the last token. So the token is known without reading it back (RETURNING
-# opens a table of its own each time). Each value is given once where possible, and none is bytes or
-# None, because for those sqlite3 looks for an adapter, which costs more than binding all other
-# values. The placeholders have no numbers, because Python 3.12.0 to 3.12.3 warns about those.
+# All other claims go through the door, even if the only obstacle is that the clock is not ahead of
+# the last token. So the token is known without reading it back (RETURNING opens a table of its own
+# each time). Each value is given once where possible, and no value is bytes or None, because for
+# these types sqlite3 looks for an adapter, which costs more than binding all other values. The
+# placeholders have no numbers, because Python 3.12.0 to 3.12.3 warns about those.
 GRANT_IF_EMPTY = """
 INSERT INTO places VALUES (?, 0, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, 0, ?, ?, ?, '', ?, ?)
 ON CONFLICT (key, arrived) DO UPDATE SET
@@ -86,7 +87,7 @@ NAMES_OF = "SELECT DISTINCT key FROM places WHERE client IN"
 
 
 class SqliteDialect:
-    """Builds queries; the transaction locks the whole file before any of them is run."""
+    """Builds queries; a transaction locks the whole file before it runs the first query."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -95,18 +96,18 @@ class SqliteDialect:
         del locked
         if front is None:
             return (Query(LOAD, (key,)),)
-        at = bytearray(key)  # not bytes, for which sqlite3 would look for an adapter
+        at = bytearray(key)  # for bytes, sqlite3 would look for an adapter
         return (Query(LOAD_FRONT, (at, at, at, at, front)),)
 
     def seen(self, answers: Sequence[Rows]) -> SeenDoor:
-        """Return what was read of the door; the record, if there is one, is row 0."""
+        """Return the rows that were read of the door; the record, if there is one, is row 0."""
         [rows] = answers
         if rows and rows[0][0] == 0:
             return SeenDoor(self._now(), rows[0][14], rows[0][15], rows)
         return SeenDoor(self._now(), 0, 0, rows)
 
     def make(self, key: bytes) -> Queries:
-        """Return no query, because the first claim writes the record."""
+        """Return no query, because the first claim at the door writes the record."""
         del key
         return ()
 
@@ -142,7 +143,7 @@ class SqliteDialect:
 
 
 def grant_if_empty(key: bytes, claim: Claim, *, now: float, token: int) -> Statement:
-    """Return the statement that grants a claim at an empty door; it changes one row, or none."""
+    """Return the statement that grants a claim at an empty door; a refusal changes no row."""
     return GRANT_IF_EMPTY, (
         bytearray(key),
         claim.id,
@@ -162,17 +163,17 @@ def grant_if_empty(key: bytes, claim: Claim, *, now: float, token: int) -> State
 
 
 def release_if_alone(key: bytes, claim: Claim, *, now: float) -> Statement:
-    """Return the statement that ends the hold of a lone claim; it changes one row, or none."""
+    """Return the statement that ends the hold of a lone claim; a refusal changes no row."""
     return RELEASE_IF_ALONE, (bytearray(key), claim.id, now, now)
 
 
 def admitted_at(key: bytes, claim: Claim, arrived: int) -> Query:
-    """Return the query for the token and the admission window, if the claim was admitted."""
+    """Return the query for an admitted claim's token and window; no row if not admitted."""
     return Query(ADMITTED_AT, (bytearray(key), arrived, claim.id))
 
 
 def nearest_before(key: bytes, arrived: int) -> Query:
-    """Return the query for the client that waits just before this arrival, if there is one."""
+    """Return the query for the client, if any, that waits just ahead of this arrival."""
     return Query(NEAREST_BEFORE, (key, arrived))
 
 
@@ -189,14 +190,15 @@ def _marks(values: Collection[object]) -> str:
 # the file for ever.
 
 REAP_AFTER_SECONDS = 24 * 3600.0
-"""An idle record may be removed once its last token is this far behind the store's clock."""
+"""An idle record may be removed once its last token is this many seconds behind the store's clock.
+"""
 
 REAP_EVERY_VERBS = 64
 REAP_ROWS = 256
 
 
 class SqliteReaper:
-    """Reaps idle names a few rows at a time, so that no caller has to pay for all of them.
+    """Reaps idle names a few rows at a time, so that no single caller reaps all of them.
 
     Each round starts where the last one stopped.
     """
@@ -214,8 +216,8 @@ class SqliteReaper:
         self._until_next = REAP_EVERY_VERBS
         idle = self._connection.patiently(self._look, deadline)
         if idle:
-            # Begin the transaction only now, because inside one a signal handler's own call would
-            # be refused.
+            # Begin the transaction only now, because a signal handler's own call would be refused
+            # during a transaction.
             self._connection.transact(lambda: self._delete(idle), deadline)
 
     def _look(self) -> list[tuple[bytes, int]]:
@@ -225,14 +227,14 @@ class SqliteReaper:
             (self._from, REAP_ROWS),
         ).fetchall()
         is_all = len(rows) < REAP_ROWS
-        # The last key's claims may be beyond the limit, unseen.
+        # Treat the last key as busy, because its claims may be in rows beyond the limit.
         busy = {key for key, _, is_busy in rows if is_busy} | {rows[-1][0] if not is_all else b""}
         limit = (self._connection.now() - REAP_AFTER_SECONDS) * 1_000_000
         self._from = b"" if is_all else rows[-1][0]
         return [(key, token) for key, token, _ in rows if key not in busy and token < limit]
 
     def _delete(self, idle: list[tuple[bytes, int]]) -> None:
-        # The next boot's tokens must stay above this token, although the names are forgotten.
+        # After the next boot, tokens must be larger than the tokens of the deleted names.
         floor = max(token for _, token in idle)
         self._connection.execute("UPDATE meta SET floor = max(floor, ?)", (floor,))
         # Keep the names at which a claim has arrived since the read.

@@ -1,9 +1,9 @@
 """The doorbell, a client's wakeup socket on the loopback interface.
 
-The address of the doorbell is in the rows of its client's claims. A client that admits a claim
-sends a datagram with the nonce from the claim's row. The nonce says which claim is meant, and shows
-that the sender has read the row. All claims of a client share one socket, so that a thousand
-waiters do not use up the descriptors. A wakeup is a hint and may be lost (another network
+The row of each claim has the address of its client's doorbell, and a nonce. A client that admits
+the claim sends that nonce in a datagram to the doorbell. The nonce says which claim is meant, and
+shows that the sender has read the row. All claims of a client share one socket, so that a thousand
+waiting claims do not use up the descriptors. A wakeup is a hint and may be lost (another network
 namespace, a full buffer), so the first waiter also checks on its own now and then.
 """
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _HOST = "127.0.0.1"
 _WAKEUPS_PER_DATAGRAM = 64
-"""Maximum number of wakeups for one client in one datagram. They are combined, because admitting
-many claims must not flood the client's buffer."""
+"""Maximum number of wakeups for one client in one datagram. Wakeups are combined so that many
+admissions do not flood the client's buffer."""
 
 MESSAGE_MAX_BYTES = 2048
 """Maximum size of a wakeup datagram."""
@@ -29,7 +29,7 @@ MESSAGE_MAX_BYTES = 2048
 class Socket(socket.socket):
     """A socket that closes silently when it is garbage collected.
 
-    An interrupt may strike before the socket is stored.
+    Garbage collection closes the socket if an interrupt strikes before the socket is stored.
     """
 
     def __del__(self) -> None:
@@ -54,7 +54,7 @@ class Doorbell:
         try:
             port = self._opened().getsockname()[1]
         except OSError:
-            return ""  # no descriptor is left, so this claim has only its own checks
+            return ""  # no descriptor is left, so the claim has to poll
         nonce = self._nonces.get(claim_id)
         if nonce is None:
             nonce = secrets.token_hex(8)
@@ -74,14 +74,13 @@ class Doorbell:
     def received(self) -> Iterator[str]:
         """Yield the claims whose wakeups have arrived."""
         bell = self._socket
-        # When the client is closed, its socket is closed during this loop, and no more wakeups
-        # come.
+        # Closing the client closes the socket during this loop; then no more wakeups come.
         with suppress(OSError):
             while bell is not None:
                 try:
                     message = bell.recv(MESSAGE_MAX_BYTES)
                 except ConnectionResetError:
-                    continue  # Windows: a datagram of ours had no receiver; more may come
+                    continue  # Windows: a datagram that we sent had no receiver
                 yield from self.claims_in(message)
 
     def claims_in(self, message: bytes) -> Iterator[str]:
@@ -93,11 +92,11 @@ class Doorbell:
 
     @property
     def receiving_socket(self) -> socket.socket | None:
-        """The socket that receives wakeups, None if it is not open."""
+        """The socket that receives wakeups; None if the socket is not open."""
         return self._socket
 
     def ring(self, addresses: Iterable[str]) -> None:
-        """Send wakeups to these addresses; empty ones are skipped."""
+        """Send wakeups to these addresses; skip empty addresses."""
         by_port: dict[str, list[str]] = {}
         for address in addresses:
             port, _, nonce = address.partition(":")
@@ -115,7 +114,8 @@ class Doorbell:
                 self._send("", bell.getsockname()[1])
 
     def _send(self, message: str, port: str) -> None:
-        # There may be no receiver, a full buffer or no descriptor, but a wakeup is only a hint.
+        # Ignore errors, such as a full buffer or no descriptor left, because a wakeup is only a
+        # hint.
         with suppress(OSError, ValueError, OverflowError):
             self._opened().sendto(message.encode(), (_HOST, int(port)))
 

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 DESCRIPTORS = 4
-"""Number of descriptors that SQLite needs to open a file, namely for the file, its log, its shared
-memory and its directory."""
+"""Number of descriptors that SQLite needs to open a file: for the file, its log, its shared memory
+and its directory."""
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether this process or machine has no descriptor left.
+    """Return whether this process or machine has no descriptor left.
 
-    That is an outage, not a misconfiguration.
+    A lack of descriptors is an outage, not a misconfiguration.
     """
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def _shortage() -> str:
-    """Return the system's message if no descriptors are left; SQLite does not pass it on."""
+    """Return the system's message if no descriptors are left, because SQLite drops it."""
     opened: list[int] = []
     try:
         for _ in range(DESCRIPTORS):
-            opened.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - closed in any case
+            opened.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - all must be closed
     except OSError as error:
         return str(error.strerror) if is_shortage(error) else ""
     else:
@@ -44,12 +44,12 @@ def _shortage() -> str:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection is writing, so that a retry helps."""
+    """Return whether the error is that another connection is writing, so that a retry helps."""
     return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def translated(error: sqlite3.Error, path: Path) -> LockError:
-    """Return our error with the same meaning."""
+    """Return the LockError for an error of SQLite."""
     kind = getattr(error, "sqlite_errorname", "")
     if is_busy(error):
         return BackendUnavailable(f"{path} stayed locked by others: {error}")

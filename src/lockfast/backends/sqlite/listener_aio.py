@@ -48,9 +48,9 @@ class DoorbellListener:
         try:
             loop.add_reader(number, self._read)
         except NotImplementedError:
-            # On Windows the event loop cannot watch a socket, so a task receives from it. If that
-            # task is cancelled, nothing receives wakeups until the next claim waits; claims that
-            # already wait check on their own meanwhile.
+            # On Windows the event loop cannot watch a socket, so a task receives the datagrams. If
+            # that task is cancelled, nothing receives wakeups until the next claim waits; claims
+            # that already wait check on their own meanwhile.
             if self._receiving is None or self._receiving.done():
                 self._receiving = loop.create_task(self._receive(), name="lockfast-doorbell")
         else:
@@ -66,7 +66,7 @@ class DoorbellListener:
             try:
                 message, _ = await loop.sock_recvfrom(receiving_socket, MESSAGE_MAX_BYTES)
             except ConnectionResetError:
-                continue  # Windows: a datagram of ours had no receiver
+                continue  # Windows: a datagram that we sent had no receiver
             except OSError:
                 return  # the socket was closed together with the client
             for claim_id in self._bell.claims_in(message):

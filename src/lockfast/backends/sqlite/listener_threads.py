@@ -1,9 +1,9 @@
 """Listens to the doorbell, a client's wakeup socket, in threads.
 
-One of the waiting threads, the reader, reads the socket for all of them. No mutex guards the
-reader's role, because an interrupt could leave it locked. Two readers do no harm, because each
-datagram is read by one of them, and wakes the claims it is for. But there must always be a reader,
-so a thread that leaves nudges another, and each thread also checks on its own now and then.
+One of the waiting threads, the reader, reads the socket for all waiting threads. No mutex guards
+the reader's role, because an interrupt could leave the mutex locked. Two readers do no harm: each
+datagram is read once, and wakes the claims that it names. But there must always be a reader, so a
+reader that leaves wakes another thread, and each thread also checks on its own now and then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["DoorbellListener"]
 
 
 class WaitingThread:
-    """One thread that waits for one event."""
+    """A thread that waits for an event."""
 
     __slots__ = ("event", "thread")
 
@@ -51,8 +51,8 @@ class DoorbellListener:
             while not event.is_set() and (left := deadline - self._clock.now()) > 0:
                 self._wait(me, min(left, self._clock.longest_sleep))
         finally:
-            # No call comes before this, so no interrupt can leave the reader's role with a thread
-            # that is gone.
+            # Give up the reader's role before any call, because an interrupt after a call could
+            # leave the role with a thread that is gone.
             if self._reader is me:
                 self._reader = None
             self._waiting.pop(me, None)
@@ -61,7 +61,8 @@ class DoorbellListener:
 
     def _wait(self, me: WaitingThread, seconds: float) -> None:
         reader = self._reader
-        # A signal handler that waits on the reader's own thread has to read the socket itself.
+        # If the reader is interrupted on this very thread by a signal handler that waits too, the
+        # handler has to read the socket itself.
         is_free = reader is None or reader.thread == me.thread
         number = self._bell.fileno() if is_free else -1
         if number < 0:

@@ -2,8 +2,9 @@
 
 The side files are in a directory beside the database. Each client holds an exclusive lock on a file
 of its own, so that a waiter sees at once that a killed process is gone. All clients hold a shared
-lock on `boot`, so that a client of a new boot knows that no client of the old boot is left. Both
-locks last until the client leaves, whatever happens to its connection to the database meanwhile.
+lock on the file `boot`, so that a client of a new boot can see that no client of the old boot is
+left. A client keeps both locks until it leaves, even if its connection to the database is lost
+meanwhile.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
 _SUFFIX = ".client"
 
 # The clients that this process has announced, each with the id of the process, because a fork
-# copies the dict but not the locks. This is module state, because the clients do not know each
-# other. While this code runs, all of them are alive, so fifty clients of one process need not open
-# each other's files all the time.
+# copies the dict but not the locks. This is module state, because the clients have no references to
+# each other. All clients in the dict are alive while this process runs, so fifty clients of one
+# process need not keep opening each other's files.
 _clients_of_process: dict[str, int] = {}
 
 
 class Descriptor(io.FileIO):
     """An open side file, opened and owned in one step, so that an interrupt leaks no descriptor.
 
-    A leaked descriptor would stay open, with its lock, and our own next attempt would wait for it
-    for ever.
+    A leaked descriptor would stay open and keep its lock, and our own next attempt would wait for
+    that lock for ever.
     """
 
     def __init__(self, path: Path | str, *, create: bool) -> None:
@@ -56,19 +57,20 @@ class Presence:
 
     @property
     def is_here(self) -> bool:
-        """Whether any client is announced, and has not left."""
+        """Whether any client is announced and has not left."""
         return bool(self._own)
 
     def lock_boot(self) -> bool:
-        """Lock `boot` before the database is used; true if no other client is here.
+        """Lock `boot` before the database is used; return true if there is no other client.
 
-        In that case the lock is exclusive until `share`.
+        If there is no other client, the lock is exclusive until `share` is called.
         """
         if self._boot is None:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             self._boot = Descriptor(self._directory / "boot", create=True)
         elif self._own:
-            # We are back after a lost connection, and our lock keeps others from adopting the boot.
+            # We are reconnecting after a lost connection, and still have the lock that keeps other
+            # clients from adopting the boot.
             return False
         if here.try_lock_exclusive(self._boot):
             return True
@@ -76,12 +78,12 @@ class Presence:
         return False
 
     def share(self) -> None:
-        """Mark that a client of this boot is here; waits while another client adopts the boot."""
+        """Show that this boot has a client; wait while another client adopts the boot."""
         if self._boot is not None:
             here.lock_shared(self._boot)
 
     def is_announced(self, client: str) -> bool:
-        """Whether this client is seen as alive; always true for an empty id."""
+        """Return whether the client is announced as alive; always true for an empty id."""
         return not client or client in self._own
 
     def announce(self, client: str) -> None:
@@ -102,15 +104,15 @@ class Presence:
                     _clients_of_process[client] = os.getpid()
             finally:
                 if self._own.get(client) is not own:
-                    # Either another client's cleanup took the unlocked file for that of a dead
-                    # client, and we try again, or an interrupt struck, and the next attempt must
-                    # not wait for this lock.
+                    # Another client's cleanup took the file, not locked yet, for a dead client's
+                    # file, and we try again; or an interrupt struck, and the next attempt must not
+                    # wait for this lock.
                     own.close()
 
     def announce_again(self) -> None:
         """Announce our clients again if their files were removed.
 
-        The new files are locked before the old ones are closed, so this process never sees our
+        The new files are locked before the old files are closed, so this process never sees its own
         clients as gone.
         """
         known = list(self._own.items())
@@ -125,20 +127,20 @@ class Presence:
             self._lock_file_of(client)
 
     def is_gone(self, client: str) -> bool:
-        """Whether the client's process is dead; an entry without a client id ends by its ttl."""
+        """Return whether the client's process is dead; always false for an empty client id."""
         if not client or client in self._own or _clients_of_process.get(client) == os.getpid():
             return False
         try:
-            # The path is built as text, because every claim that joins a line makes this check, and
-            # a Path would take longer than the rest of it.
+            # Build the path as text, because every claim that joins a line makes this check, and
+            # building a Path would take longer than the rest of the check.
             with Descriptor(f"{self._directory}/{client}{_SUFFIX}", create=False) as other:
                 return here.try_lock_shared(other)
         except FileNotFoundError:
-            # The client left, or its file was removed after its death. Its entries in the database
-            # belong to nobody.
+            # The client left, or its file was removed after its process died. Its entries in the
+            # database belong to nobody.
             return True
         except OSError:
-            return False  # unknown, for want of a descriptor
+            return False  # unknown, because no descriptor is left
 
     def leave(self) -> None:
         """Remove our own files, and release the locks."""
@@ -148,10 +150,10 @@ class Presence:
             self.close_files()
         else:
             self.close_files()
-            _remove(paths)  # a file that another client has open stays, and is removed later
+            _remove(paths)  # a file that another client has open is removed later
 
     def close_files(self) -> None:
-        """Close the descriptors; locks that a fork copied stay with the parent."""
+        """Close the descriptors; in a forked child, the parent keeps its locks."""
         while self._own:
             client, own = self._own.popitem()
             _clients_of_process.pop(client, None)
@@ -165,7 +167,8 @@ class Presence:
 
     def _sweep(self) -> None:
         for path in self._directory.glob(f"*{_SUFFIX}"):
-            # Where an open file cannot be removed, any program may have it open, such as a scanner.
+            # On systems where an open file cannot be removed, any program, such as a scanner, may
+            # have the file open.
             with suppress(FileNotFoundError if here.CAN_REMOVE_OPEN_FILES else OSError):
                 here.remove_unless_locked(path)
 

@@ -1,8 +1,9 @@
 """The table in the file: one row per claim, and a record in row 0.
 
-There is one table and one tree, so that a grant touches one page. Row 0 of a key stays when all
-claims have left, because it keeps the capacity and the last token. The first claim at an empty door
-is stored in that row itself, so that an uncontended lock is one row from end to end.
+All rows are in one table, and so in one tree, so that a grant touches one page. Row 0 of a key
+stays when all claims have left, because it keeps the capacity and the last token. The first claim
+at an empty door is stored in that row itself, so that an uncontended lock is one row from end to
+end.
 """
 
 from __future__ import annotations
@@ -40,28 +41,29 @@ SCHEMA = (
 )
 
 # The page size of a new file. Each commit writes whole pages, and a record takes some 300 bytes, so
-# most of a page of SQLite's default size, 4096 bytes, would be written needlessly. Smaller pages
-# than this cannot hold a record.
+# most of a page of SQLite's default size, 4096 bytes, would be written needlessly. On a smaller
+# page, such a record would not fit without an overflow page.
 PAGE_SIZE = 2048
 
 # The index is for long lines, of which a verb reads only the entries inside and the front. Row 0 is
-# not in the index, so that an uncontended lock does not pay for it. A file of an older version gets
-# the index too.
+# not in the index, so that an uncontended lock need not update the index. A file of an older
+# version gets the index too.
 INDEX = """CREATE INDEX IF NOT EXISTS standings ON places (key, standing, arrived)
     WHERE arrived > 0"""
 
-# Adopts a file, which means finding out whose it is, whether this boot may use it, and what its
-# time is.
+# Adopts a file: checks that the file is ours and that this boot may use it, and sets the store's
+# time.
 #
-# Time is this machine's clock since its boot, which no administrator can set, shifted once per boot
-# so that it looks like wall-clock time and never falls behind a token that was granted before.
+# The store's time is this machine's clock since its boot, which no administrator can set. It is
+# shifted once per boot, so that it is close to wall-clock time and never behind a token that was
+# granted before.
 
 OLDEST_SQLITE = (3, 35, 0)
-"""The oldest accepted version; older ones were never tested."""
+"""The oldest accepted version of SQLite; older versions were never tested."""
 
 
 def check_path(path: Path, *, create_directory: bool) -> None:
-    """Raise if no lock file can be at this path; create its directory if that is requested."""
+    """Raise if no lock file can be at this path; create the directory if requested."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise ConfigurationError(
             f"this Python has SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed"
@@ -84,9 +86,9 @@ def check_path(path: Path, *, create_directory: bool) -> None:
 
 
 def identify(connection: SqliteConnection) -> None:
-    """Raise if the file is another program's, or of a newer format."""
-    # Read the tables first, because once they are visible, so is everything that was written along
-    # with them.
+    """Raise if the file belongs to another program, or has a newer format."""
+    # Read the tables first, because the ids were written in the same transaction: if we see the
+    # tables, we also see the ids.
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -119,7 +121,7 @@ def adopt(connection: SqliteConnection, *, clock: Clock, is_alone: bool) -> floa
             f"{connection.path} is in use by another kernel (a virtual machine or another host "
             "sees the same disk); give each machine a file of its own, or use a server"
         )
-    # This is a new boot, so all holders and waiters died with the old one. Tokens live on.
+    # This is a new boot, so all holders and waiters died with the old boot. Keep only the tokens.
     last = connection.execute("SELECT max(last_token) FROM places").fetchone()[0] or 0
     last = max(last, row[2] if row is not None else 0)
     connection.execute("DELETE FROM places WHERE arrived > 0")
@@ -136,7 +138,7 @@ def _boot_of(path: Path) -> str:
     except OSError as error:
         if is_shortage(error):
             raise
-        # The path is not at fault, and no other path would help.
+        # The system is at fault, not the path, so another path would not help.
         raise ConfigurationError(
             f"{path} cannot be used, because this system does not say when it was booted "
             f"({error}), so leases from before a reboot could not be told from current ones; on "

@@ -1,9 +1,9 @@
 """The waiting claims of one client, by name and in the order of each line.
 
-Only the first of these claims at a name checks whether the clients ahead of it are alive and, once
-per admission window, whether its turn has come. When that claim leaves, the next one is woken to
-check. So the checks cost one query per client and name, however many claims wait, and no entry goes
-unwatched.
+Only the client's first claim at a name checks whether the clients ahead of it are alive and, once
+per admission window, whether it was admitted. When that claim leaves, the client's next claim is
+woken to check. So the checks cost one query per client and name, however many claims wait, and no
+entry goes unwatched.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 LIVENESS_CHECK_SECONDS = 0.3
-"""How often the first waiter at a name checks whether the clients ahead of it are alive.
+"""Interval at which a first claim checks whether the clients ahead are alive, in seconds.
 
 The check runs no statement.
 """
 
 SHORT_WAIT_SECONDS = 2 * LIVENESS_CHECK_SECONDS
-"""A claim that can wait no longer than this checks at once, because its time could be up before the
-first regular check."""
+"""A claim that has at most this many seconds left to wait checks at once, because its time could be
+up before the first regular check."""
 
 
 class Waiters:
     """One client's waiting claims, by name.
 
-    The client's calls, which come one at a time, change this object; it may be read at any time.
+    The client's calls, which come one at a time, change this object. Any thread may read it at any
+    time.
     """
 
     def __init__(self) -> None:
@@ -43,11 +44,11 @@ class Waiters:
         return bool(self._lines)
 
     def join(self, claim: Claim, *, arrived: int) -> str | None:
-        """Record the claim's arrival; return which other claim has to check now, if any."""
+        """Record the claim's arrival; return the other claim, if any, that has to check now."""
         line = self._lines.setdefault(claim.name, {})
         if line.get(claim.id) == arrived:
             return None
-        # A claim that was turned away and came back is at the end, because the order is that of
+        # A claim that was turned away and came back goes to the end, because claims are in order of
         # arrival.
         line.pop(claim.id, None)
         line[claim.id] = arrived
@@ -55,7 +56,7 @@ class Waiters:
         return None if following == claim.id else following
 
     def leave(self, claim: Claim) -> str | None:
-        """Forget the claim; return the claim that has to check from now on, if that changes."""
+        """Forget the claim; return the claim that takes over the checks, if any."""
         self._ahead.pop(claim.id, None)
         line = self._lines.get(claim.name)
         if line:
@@ -74,23 +75,23 @@ class Waiters:
         return first
 
     def arrival_of(self, claim: Claim) -> int | None:
-        """Return the claim's arrival, None if it does not wait."""
+        """Return the claim's arrival; None if the claim does not wait."""
         line = self._lines.get(claim.name)
         return None if line is None else line.get(claim.id)
 
     def is_waiting_at(self, name: str) -> bool:
-        """Whether any claim of ours waits at this name."""
+        """Return whether any claim of ours waits at this name."""
         return name in self._lines
 
     def is_first(self, claim: Claim) -> bool:
-        """Whether this claim has to check."""
+        """Return whether this claim has to check the clients ahead and its admission."""
         first, line = self._first.get(claim.name), self._lines.get(claim.name, {})
-        # After an interrupt the first claim may have left without appointing the next; in that case
-        # all of them check.
+        # After an interrupt the first claim may have left without appointing the next one. In that
+        # case all claims at the name check.
         return first == claim.id or (claim.id in line and first not in line)
 
     def watch(self, claim: Claim, clients: Iterable[str]) -> None:
-        """Make the claim watch these clients, which are ahead of it."""
+        """Record the clients that the claim has to watch, because they are ahead of it."""
         self._ahead[claim.id] = tuple(clients)
 
     def watched_by(self, claim: Claim) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One connection that several tasks listen to: the loop reads it, and delivers what arrives."""
+"""One connection that several tasks listen to: the loop reads it and delivers the messages."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Listener:
         """Return when the event is set or the deadline has passed.
 
         The loop itself reads the connection. Waiters do not check the clock periodically, because
-        thousands of them would keep the loop busy. The listening task checks it, and wakes all of
-        them when the machine was suspended.
+        thousands of them would keep the loop busy. The listening task checks the clock, and wakes
+        all waiters after the machine was suspended.
         """
         while not event.is_set():
             left = deadline - self._clock.now()

@@ -1,4 +1,4 @@
-"""One connection that several threads listen to; one of them at a time reads it for the others."""
+"""One connection that several threads listen to; one thread at a time reads it for all of them."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ L = TypeVar("L", bound=Readable)
 
 
 class Listener(Generic[L]):
-    """Listens to one connection; a subclass defines how to read it and what a broken one raises.
+    """Listens to one connection; a subclass defines how to read it and which errors mean its end.
 
     One thread at a time reads the connection. Normally that is the inbox's thread, in `listen`. A
     thread that waits for a wakeup reads the connection itself as a guest, in `wait_for_event`,
     because passing its wakeup from one thread to another would take longer than everything else.
 
-    A guest may be interrupted between any two steps. So an attribute names the reader. A guest sets
-    it inside a `try` whose `finally` clears it with a plain assignment, so that no signal can
-    strike after it is set and before the `try` begins. Whatever else an interrupt leaves undone,
-    the inbox's thread finds at its next check, after a second at most.
+    A guest may be interrupted between any two steps. So the attribute `_reader` names the reader. A
+    guest sets the attribute inside a `try`, whose `finally` clears it with a plain assignment. So
+    no signal can strike after the attribute is set and before the `try` begins. If an interrupt
+    leaves anything else undone, the inbox's thread finds it at the next check, within a second.
     """
 
     _broken_by: ClassVar[tuple[type[Exception], ...]] = (OSError,)
@@ -73,11 +73,11 @@ class Listener(Generic[L]):
         self._is_closed = False
 
     def _read(self) -> None:
-        """Read once, and deliver whatever that brought."""
+        """Read once, and deliver the messages that were read."""
         raise NotImplementedError
 
     def _has_more(self) -> bool:
-        """Whether something was read but not yet delivered; a poll would not see it."""
+        """Whether there is data that was read but not delivered, which a poll would not see."""
         return False
 
     # -- the inbox's thread ------------------------------------------------------------
@@ -86,8 +86,8 @@ class Listener(Generic[L]):
         """Deliver messages until `until` or a `kick`; false once the connection is broken."""
         me = threading.current_thread()
         while not self._is_broken and (left := until - self._clock.now()) > 0:
-            # Set this before checking for a reader. A guest becomes the reader before it checks
-            # this, so one of the two sees the other.
+            # Set the flag before checking for a reader. A guest becomes the reader before it checks
+            # the flag, so either this thread sees the guest, or the guest sees the flag.
             self._is_polled = True
             if self._has_reader():
                 self._is_polled = False
@@ -126,7 +126,7 @@ class Listener(Generic[L]):
             if not self._begins_reading(me):
                 return
             if self._is_polled:
-                self.kick()  # this thread listens now
+                self.kick()  # this thread reads from now on
             self._listen_for(event, deadline)
         finally:
             if self._reader is me:
@@ -140,14 +140,15 @@ class Listener(Generic[L]):
             if left <= 0:
                 return
             has_data, _ = self._poll(self._connection, self._nudges, left)
-            # A fork sets the child's events, which wakes this thread there. The child must not read
-            # data that is meant for its parent.
+            # A fork sets all events in the child, which wakes this thread's copy there. The child
+            # must not read data that is meant for its parent.
             if has_data and not event.is_set():
                 self._read_or_break()
 
     def _sleep(self, event: WakeEvent, deadline: float) -> None:
-        # Do not wake every second, because hundreds of threads would do nothing else. The listening
-        # thread checks the clock, and wakes all of them when the machine was suspended.
+        # Do not wake up every second to check the clock, because hundreds of threads would do
+        # nothing else. The listening thread checks the clock, and wakes all waiters after the
+        # machine was suspended.
         while not event.is_set():
             left = deadline - self._clock.now()
             if left <= 0:
@@ -166,7 +167,7 @@ class Listener(Generic[L]):
         return reader is not None and reader.is_alive()
 
     def _begins_reading(self, me: threading.Thread) -> bool:
-        """Make the thread the reader if there is none; return whether it is the reader."""
+        """Make `me` the reader if there is none; return whether `me` is the reader now."""
         with self._state:
             if self._is_closed or self._has_reader():
                 return self._reader is me
@@ -174,7 +175,7 @@ class Listener(Generic[L]):
         return True
 
     def _poll(self, connection: L | None, kicks: SelfPipe, left: float) -> tuple[bool, bool]:
-        """Wait for data or a kick, for at most `left` seconds; return which of them came."""
+        """Wait at most `left` seconds; return whether data came, and whether a kick came."""
         has_more = connection is not None and self._has_more()
         try:
             # A kick counts even while there is always more to read, because a server that keeps
@@ -184,7 +185,7 @@ class Listener(Generic[L]):
             )
         except (OSError, ValueError):
             if self._is_closed:
-                return False, True  # closed by another thread, just now
+                return False, True  # another thread has just closed this listener
             raise
         return has_data or has_more, kicked
 
@@ -201,7 +202,7 @@ class Listener(Generic[L]):
             raise
 
     def close(self) -> None:
-        """Stop listening; a guest leaves first, because it would poll a closed connection."""
+        """Stop listening; give a guest time to leave before the connection is closed."""
         with self._state:
             if self._is_closed:
                 return
@@ -219,9 +220,9 @@ class SelfPipe:
     """Wakes a thread that polls."""
 
     def __init__(self) -> None:
-        # An interrupt may strike the creator before it can close this object. So the pair is kept
-        # separately, and belongs to the finalizer as soon as it exists, so that a garbage collector
-        # that finds this object in a reference cycle finds no open socket.
+        # An interrupt may strike the creator before it can close this object, and the garbage
+        # collector may later find the object in a reference cycle. So the sockets are kept in a
+        # separate list, which belongs to the finalizer from the start and is closed by it.
         pair: list[socket.socket] = []
         self._unclosed = weakref.finalize(self, _close, pair)
         self._unclosed.atexit = False
@@ -233,10 +234,11 @@ class SelfPipe:
         self._polls: dict[int | None, Callable[[float], list[tuple[int, int]]]] = {}
 
     def wait(self, connection: Readable | None, seconds: float) -> tuple[bool, bool]:
-        """Wait for data or a kick; return which of them came."""
+        """Wait for data or a kick; return whether data came, and whether a kick came."""
         number = None if connection is None else connection.fileno()
-        # Take the poll object out while it is in use. It cannot be used twice at once, which would
-        # happen if a signal handler waits for a lock while its thread does.
+        # Take the poll object out of the cache while it is in use, because it cannot be used twice
+        # at once. Otherwise a signal handler that waits for a lock would use it again in the middle
+        # of this wait.
         polls = self._polls
         poll = polls.pop(number, None) or self._poll_of(number)
         ready = poll(seconds * 1000)
@@ -275,7 +277,8 @@ class SelfPipe:
         """Close the sockets."""
         self._polls = {}  # a poll after this is refused
         _close((self._awake, self._kick))
-        # Leave nothing for the finalizer to do, because Python would swallow an interrupt in there.
+        # Leave nothing for the finalizer to do, because Python would swallow an interrupt that
+        # strikes inside a finalizer.
         self._unclosed.detach()
 
 

@@ -31,7 +31,7 @@ OPTIONS = frozenset(
         "verify_certs",
     }
 )
-"""Options with the names and types that KazooClient takes; `acl` is its default_acl."""
+"""Accepted options, with KazooClient's names and types; `acl` is KazooClient's `default_acl`."""
 
 _SWITCHES = {"check_hostname", "randomize_hosts", "use_ssl", "verify_certs"}
 
@@ -49,7 +49,7 @@ class Address:
 
     @property
     def root(self) -> str:
-        """The node below which all names of this namespace are."""
+        """The path of the node that has the nodes of all names in this namespace as children."""
         return f"{self.chroot}/{component(self.namespace)}"
 
 
@@ -110,7 +110,8 @@ def _address(
         acl = CREATOR_ALL_ACL if is_known else OPEN_ACL_UNSAFE
     if given.get("use_ssl") and given.get("verify_certs", True):
         given.setdefault("check_hostname", True)
-    # We put the chroot before our paths ourselves, because our requests bypass kazoo's own methods.
+    # Leave out the chroot: we put it before our paths ourselves, because our requests bypass
+    # kazoo's methods.
     options = {**given, "hosts": hosts}
     users = tuple(str(one[1]).partition(":")[0] for one in given.get("auth_data", ()))
     return Address(where, chroot, namespace, users, _checked_acl(acl), options)

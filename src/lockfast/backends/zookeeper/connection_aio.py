@@ -25,7 +25,7 @@ __all__ = ["ZooKeeperConnection"]
 
 
 class PendingRequests:
-    """Requests that were sent together; signals once, when the last reply is in."""
+    """Requests that were sent together; it signals once, when the last reply has arrived."""
 
     __slots__ = ("_arrived", "_loop", "_missing", "answers", "over")
 
@@ -37,7 +37,7 @@ class PendingRequests:
         self.over: asyncio.Future[None] = self._loop.create_future()
 
     def keep_reply(self, number: int, answer: KazooReply) -> None:
-        """Keep a reply; called on kazoo's thread, or on the caller's if kazoo refuses at once."""
+        """Keep a reply; called on kazoo's thread, or on the sender's if kazoo refuses at once."""
         if number in self._arrived:
             return
         self.answers[number] = answer
@@ -46,12 +46,12 @@ class PendingRequests:
             try:
                 self._loop.call_soon_threadsafe(_finish, self.over)
             except RuntimeError:
-                # The loop is closed, so nobody waits any more.
+                # The event loop is closed, so no task waits any more.
                 return
 
     @property
     def is_complete(self) -> bool:
-        """Whether every reply is there."""
+        """Whether every reply has arrived."""
         return len(self._arrived) == self._missing
 
 
@@ -90,7 +90,7 @@ class ZooKeeperConnection:
 
     @property
     def session_id(self) -> int:
-        """Our session's id, as it is recorded in its nodes."""
+        """Our session's id, as ZooKeeper records it in the session's nodes."""
         return int(self._client._session_id or 0)  # noqa: SLF001
 
     async def connect(self, *, deadline: float) -> None:
@@ -128,7 +128,7 @@ class ZooKeeperConnection:
         send(self._client, [(request, ReplyOrError(heard))])
 
     def hang_up(self) -> None:
-        """Cut the connection because it does not answer, so that another one is tried."""
+        """Cut the connection, which does not answer, so that kazoo tries the next member."""
         driver.hang_up(self._client)
 
     async def close(self, *, goodbye: bool, deadline: float) -> None:
@@ -170,7 +170,7 @@ class ZooKeeperConnection:
         try:
             self._loop.call_soon_threadsafe(self._tell_waiting)
         except RuntimeError:
-            # The loop is closed, so nobody waits any more.
+            # The event loop is closed, so no task waits any more.
             return
         self._changed()
 
@@ -188,7 +188,7 @@ class ZooKeeperConnection:
             _finish(future)
 
     async def _wait_until_settled(self, deadline: float) -> None:
-        """Return when connected or when the session has ended, or at the deadline."""
+        """Return once connected, or once the session has ended, or at the deadline."""
         while not (self.is_connected or self.is_over):
             left = min(deadline - self._clock.now(), self._clock.longest_sleep)
             if left <= 0:

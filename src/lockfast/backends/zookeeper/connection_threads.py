@@ -25,7 +25,7 @@ __all__ = ["ZooKeeperConnection"]
 
 
 class PendingRequests:
-    """Requests that were sent together; signals once, when the last reply is in."""
+    """Requests that were sent together; it signals once, when the last reply has arrived."""
 
     __slots__ = ("_arrived", "_missing", "_over", "answers")
 
@@ -33,12 +33,12 @@ class PendingRequests:
         self.answers: list[KazooReply] = [None] * size
         self._arrived: set[int] = set()
         self._missing = size
-        # This is a bare lock, because an Event costs more than everything else here.
+        # Use a bare lock, because creating an Event costs more than everything else in this class.
         self._over = threading.Lock()
         self._over.acquire()
 
     def keep_reply(self, number: int, answer: KazooReply) -> None:
-        """Keep a reply; called on kazoo's thread, or on the caller's if kazoo refuses at once."""
+        """Keep a reply; called on kazoo's thread, or on the sender's if kazoo refuses at once."""
         if number in self._arrived:
             return
         self.answers[number] = answer
@@ -47,16 +47,16 @@ class PendingRequests:
             try:
                 self._over.release()
             except RuntimeError:
-                # Two threads saw the last reply arrive.
+                # Two threads saw the last reply arrive, and the other thread has released the lock.
                 return
 
     @property
     def is_complete(self) -> bool:
-        """Whether every reply is there."""
+        """Whether every reply has arrived."""
         return len(self._arrived) == self._missing
 
     def wait(self, seconds: float) -> None:
-        """Return when all replies are there, or after `seconds`."""
+        """Return when all replies have arrived, or after `seconds`."""
         self._over.acquire(timeout=max(0.0, seconds))
 
 
@@ -89,7 +89,7 @@ class ZooKeeperConnection:
 
     @property
     def session_id(self) -> int:
-        """Our session's id, as it is recorded in its nodes."""
+        """Our session's id, as ZooKeeper records it in the session's nodes."""
         return int(self._client._session_id or 0)  # noqa: SLF001
 
     def connect(self, *, deadline: float) -> None:
@@ -123,7 +123,7 @@ class ZooKeeperConnection:
         send(self._client, [(request, ReplyOrError(heard))])
 
     def hang_up(self) -> None:
-        """Cut the connection because it does not answer, so that another one is tried."""
+        """Cut the connection, which does not answer, so that kazoo tries the next member."""
         driver.hang_up(self._client)
 
     def close(self, *, goodbye: bool, deadline: float) -> None:
@@ -174,7 +174,7 @@ class ZooKeeperConnection:
             raise errors.unreachable(last, where=self.where) from last
 
     def _wait_until_settled(self, deadline: float) -> None:
-        """Return when connected or when the session has ended, or at the deadline."""
+        """Return once connected, or once the session has ended, or at the deadline."""
         with self._state:
             while not (self.is_connected or self.is_over):
                 left = min(deadline - self._clock.now(), self._clock.longest_sleep)

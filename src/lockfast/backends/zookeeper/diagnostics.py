@@ -1,4 +1,4 @@
-"""What an ensemble's members report, and what locks on it can guarantee; pure."""
+"""What an ensemble's members report, and what that means for locks on the ensemble; pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from lockfast.backends.zookeeper.four_letter_words import EnsembleMember
 
 OUTSTANDING_MAX = 100
-"""Number of queued requests from which a member is considered unable to keep up."""
+"""A member with at least this many queued requests is considered unable to keep up."""
 
 READ_PERMISSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class EnsembleFacts:
-    """The facts that could be read; `acl` is our top node's ACL, or the one for creating it."""
+    """The facts that could be read; `acl` is our top node's, or the ACL to create it with."""
 
     where: str
     root: str

@@ -1,7 +1,7 @@
-"""kazoo as our transport: one client per session, on one thread, and the errors it encountered.
+"""kazoo as our transport: one client per session, on one thread, and its last error.
 
-We hand requests to kazoo (`requests.send`) and receive the replies on kazoo's own thread, without
-the hand-over to a second thread that completes its futures. So its handler needs no workers.
+We hand requests to kazoo (`requests.send`) and receive the replies on kazoo's own thread. We do not
+use kazoo's futures, which a second thread would complete, so kazoo's handler needs no workers.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ RETRY_POLICY: dict[str, float] = {
     "max_jitter": 0.4,
     "max_delay": 0.5,
 }
-"""How kazoo tries the members once the connection is lost. It begins soon, since the session's
-timeout is running, and continues for as long as we let it."""
+"""How kazoo tries the members after a lost connection. The retries begin soon, because the
+session's timeout is running, and continue until we stop them."""
 
 DRIVER_POLL_SECONDS = 0.002
-"""Interval at which a closing client checks whether kazoo's thread has ended, which takes a moment.
-"""
+"""Interval at which a closing client checks whether kazoo's thread has ended, in seconds."""
 
 NEVER_YET = float("-inf")
 
 CONNECT_SECONDS = 2.0
-"""Time limit for a member to accept a connection, and the same again for the handshake. After that
-the next member is tried."""
+"""Time limit, in seconds, for a member to accept a connection; the handshake has the same limit.
+After that the next member is tried."""
 
 _log = logging.getLogger("kazoo.lockfast")
 # If an application has not set up logging, our errors are enough, because kazoo's messages would
@@ -56,7 +55,7 @@ _log.addHandler(logging.NullHandler())
 
 
 class DriverTrouble:
-    """kazoo's log, and the last error in it, since kazoo itself keeps no reason for an outage."""
+    """kazoo's log and the last error in it, because kazoo keeps no reason for an outage."""
 
     def __init__(self) -> None:
         self.last: BaseException | None = None
@@ -64,12 +63,13 @@ class DriverTrouble:
     def log(self, level: int, message: str, *args: object, **keywords: Any) -> None:  # noqa: ANN401
         """Pass the message on, and keep the error in it, if there is one.
 
-        Debug messages are dropped, because kazoo logs every request, and passwords with them.
+        Debug messages are dropped, because they include every request, even with passwords.
         """
         if level <= logging.DEBUG:
             return
         for one in args:
-            # The error that our handler caught says more than kazoo's message about it.
+            # Keep an OSError that our handler caught, because it says more than kazoo's message
+            # about it.
             if isinstance(one, BaseException) and not isinstance(self.last, OSError):
                 self.last = one
         _log.log(level, message, *args, **keywords)
@@ -93,16 +93,16 @@ class DriverTrouble:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Runs kazoo's connection on one thread, and everything else on that same thread."""
+    """A kazoo handler that runs everything on one thread, the thread of kazoo's connection."""
 
     def __init__(self, trouble: DriverTrouble) -> None:
         super().__init__()
         self._trouble = trouble
         self.patience = CONNECT_SECONDS
-        """Time limit for one member to accept, and the same again for the handshake."""
+        """Time limit for one member to accept a connection; the handshake has the same limit."""
 
     def start(self) -> None:
-        """Start no workers, because nobody uses kazoo's futures, and watchers only wake others."""
+        """Start no workers; we use no kazoo futures, and our watchers need no own thread."""
 
     def stop(self) -> None:
         """Do nothing; see `start`."""
@@ -120,7 +120,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         use_ssl: bool = False,
         **tls: Any,  # noqa: ANN401
     ) -> socket.socket:
-        """Connect to one member; a silent member must not use up the session's whole timeout.
+        """Connect to one member, with a limit, because a silent member must not use up the session.
 
         kazoo's own version leaves a socket open if TLS fails.
         """
@@ -151,8 +151,8 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         for one in reading:
             poll.register(one, here.READ)
             if hasattr(one, "pending") and one.pending():
-                # TLS has already read the data from the socket, since two replies can be in one
-                # record.
+                # The next reply is already in TLS's buffer, because one TLS record can contain two
+                # replies.
                 return [one], [], []
         for one in writing:
             poll.register(one, here.WRITE)
@@ -185,9 +185,9 @@ def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
 class DriverHandshake:
     """When the last connect request was sent and answered, and the timeout that was granted.
 
-    kazoo keeps none of this. `opened_at` is when the request that opened the session was sent, and
-    a majority has agreed on that request. Later handshakes may be answered by any member, even if
-    its leader is deposed.
+    kazoo does not keep these facts. `opened_at` is when the request that opened the session was
+    sent, and a majority has agreed on that request. Later handshakes may be answered by any member,
+    even if its leader is deposed.
     """
 
     def __init__(self, client: Any, clock: Clock) -> None:  # noqa: ANN401
@@ -201,7 +201,7 @@ class DriverHandshake:
         client._connection._invoke = self  # noqa: SLF001
 
     def __call__(self, timeout: float, request: Any, xid: int | None = None) -> Any:  # noqa: ANN401
-        """Wrap kazoo's exchange of a request and a reply while it connects."""
+        """Exchange a request and a reply for kazoo while it connects, and record the times."""
         sent_at = self._clock.now()
         answer = self._invoke(min(timeout, self._handler.patience), request, xid)
         if isinstance(request, Connect) and answer[0].time_out > 0:
@@ -227,10 +227,10 @@ def new_client(options: Mapping[str, Any], *, ttl: float) -> tuple[Any, DriverTr
 
 
 def _keep_thread_alive(client: Any, trouble: DriverTrouble) -> None:  # noqa: ANN401
-    """Keep kazoo's thread running whatever is raised on it, as nothing else would reconnect.
+    """Keep kazoo's thread running after any exception, because nothing else would reconnect.
 
-    kazoo handles its own exceptions for an outage. Any other error comes from the layers below it,
-    or from application code that it calls for credentials, and may be temporary.
+    kazoo handles its own exceptions for an outage. Any other error comes from the layers below
+    kazoo, or from application code that kazoo calls for credentials, and may be temporary.
     """
     connection = client._connection  # noqa: SLF001
     connect_loop = connection._connect_loop  # noqa: SLF001
@@ -243,7 +243,7 @@ def _keep_thread_alive(client: Any, trouble: DriverTrouble) -> None:  # noqa: AN
         except (Exception, SystemExit) as error:
             trouble.last = error
             if isinstance(error, SASLException):
-                # The cause, for example a missing package, does not go away by itself.
+                # Stop, because the cause, for example a missing package, is permanent.
                 client._session_callback(KeeperState.AUTH_FAILED)  # noqa: SLF001
                 return STOP_CONNECTING
             if client._state != KeeperState.CONNECTING:  # noqa: SLF001
@@ -254,9 +254,9 @@ def _keep_thread_alive(client: Any, trouble: DriverTrouble) -> None:  # noqa: AN
 
 
 def call_when_usable(client: Any, trouble: DriverTrouble, entered: Callable[[], None]) -> None:  # noqa: ANN401
-    """Call back when a connection can be used: after the handshake, with all credentials sent.
+    """Call `entered` once a connection can be used: after the handshake and all credentials.
 
-    kazoo reports the connection after the handshake, and may then find that it cannot send the
+    kazoo reports the connection right after the handshake, and may then fail to send the
     credentials.
     """
     connect = client._connection._connect  # noqa: SLF001
@@ -267,8 +267,8 @@ def call_when_usable(client: Any, trouble: DriverTrouble, entered: Callable[[], 
         except AuthFailedError as error:
             if error.__cause__ is None or isinstance(error.__cause__, KazooException):
                 raise
-            # The login was not refused. The application's own code for credentials failed, and may
-            # succeed next time.
+            # The server did not refuse the login. The application's own code for credentials
+            # failed, and may succeed the next time.
             trouble.last = error.__cause__
             raise ConnectionDropped(str(error.__cause__)) from error
         entered()
@@ -278,7 +278,7 @@ def call_when_usable(client: Any, trouble: DriverTrouble, entered: Callable[[], 
 
 
 def start(client: Any, *, seconds: float) -> None:  # noqa: ANN401
-    """Begin to connect; each member gets a part of the time, so that all of them can be tried."""
+    """Begin to connect; each member gets a part of the time, so that all can be tried."""
     client.handler.patience = max(0.1, min(CONNECT_SECONDS, seconds / (len(client.hosts) + 1)))
     client.start_async()
 
@@ -305,7 +305,7 @@ def hang_up(client: Any) -> None:  # noqa: ANN401
     """
     connection = client._connection._socket  # noqa: SLF001
     if connection is not None:
-        with suppress(OSError):  # the socket is closed already
+        with suppress(OSError):  # the socket is already closed
             connection.shutdown(2)
     _wake(client)
 
@@ -327,13 +327,13 @@ def finish(client: Any) -> None:  # noqa: ANN401
 
 
 def wait_for_end(client: Any, seconds: float) -> bool:  # noqa: ANN401
-    """Whether the client's thread has finished its work, waiting at most `seconds`."""
+    """Wait at most `seconds`; return whether the client's thread has finished its work."""
     stopped = client._connection.connection_stopped  # noqa: SLF001
     until = time.monotonic() + seconds
     while not stopped.is_set():
         if time.monotonic() >= until:
             return False
-        # We do not use the event's own `wait`, because an interrupt inside it becomes another
-        # error, and is lost.
+        # Do not use the event's own `wait`, because an interrupt inside `wait` turns into another
+        # error and is lost.
         time.sleep(DRIVER_POLL_SECONDS)
     return True

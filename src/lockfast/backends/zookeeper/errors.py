@@ -103,7 +103,7 @@ _OUTAGES: tuple[tuple[Callable[[BaseException], bool], type[LockError], str], ..
         "nothing listens at {where}; start the server, or correct the host and the port",
     ),
 )
-"""The causes of a failed connection, the most certain first."""
+"""The recognised causes of a failed connection; the most certain cause comes first."""
 
 
 def refused(
@@ -134,14 +134,14 @@ def no_chroot(chroot: str, *, where: str) -> LockError:
 
 
 def foreign(child: str, *, where: str, path: str) -> LockError:
-    """Return the error for a node of another program among ours."""
+    """Return the error for a node of another program that is among our nodes."""
     return UnreadableRecord(
         f"{where}: {path}/{child} is a node of another program; choose a namespace of your own"
     )
 
 
 def unreachable(error: BaseException | None, *, where: str) -> LockError:
-    """Return the error for a failed connection; `error` is the last one seen."""
+    """Return the error for a failed connection; `error` is the last error that kazoo met."""
     chain = list(_chain(error))
     text = _words(error) if error is not None else "no answer"
     for one in chain:
@@ -158,7 +158,7 @@ def unreachable(error: BaseException | None, *, where: str) -> LockError:
 
 
 def is_missing(answer: object) -> bool:
-    """Whether the reply says that there is no such node."""
+    """Return whether the reply says that there is no such node."""
     return isinstance(answer, NoNodeError)
 
 

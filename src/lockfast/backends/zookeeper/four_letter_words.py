@@ -1,4 +1,4 @@
-"""Four-letter words: the report of each ensemble member about itself, on a plain connection."""
+"""Asks each ensemble member about itself with four-letter words, on a plain connection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ REPLY_MAX_BYTES = 65536
 class EnsembleMember:
     """One member's replies, by word.
 
-    A word that the member is not allowed to answer is missing, and None means that no reply came.
+    The value None means that no reply came. A word that the member's settings do not allow is
+    missing from the mapping.
     """
 
     address: str
@@ -44,7 +45,7 @@ class EnsembleMember:
 
     @property
     def members(self) -> int:
-        """Number of members that this member knows, itself included; 0 if not reported."""
+        """Number of members in this member's settings, itself included; 0 if unknown."""
         lines = (self.said.get("conf") or "").splitlines()
         return sum(line.startswith("server.") for line in lines)
 

@@ -1,10 +1,10 @@
-"""Names of locks and claims as names of nodes, and back.
+"""Converts the names of locks and claims to names of nodes, and back.
 
-    /<chroot>/<namespace>/<name>/<claim id>-<weight>-<sequence>
+/<chroot>/<namespace>/<name>/<claim id>-<weight>-<sequence>
 
 Any name becomes one path component, and different names become different components. The claim's id
-is in its node's name so that the node is found again after a lost reply. The weight is there so
-that one list of children shows which claims are admitted.
+is in its node's name so that the node is found again after a lost reply. The weight is in the name
+so that one list of children shows which claims are admitted.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
 
 SEQUENCE_LAST = 2**31 - 1
-"""The largest sequence number, because the server numbers children with a signed 32-bit integer.
-At the end of that range it repeats the same number, or assigns negative ones if several children
-come at once."""
+"""The largest sequence number, because the server numbers children with a signed 32-bit integer. At
+the end of that range the server repeats the same number, or assigns negative numbers if several
+children are created at once."""
 
 SEQUENCE_LATE = 7 * 2**28
-"""From this number on a name's node should be recreated, long before the end."""
+"""From this sequence number on, long before the last one, a name's node should be recreated."""
 
 _CLAIM = re.compile(r"(?P<claim>[0-9a-f]+)-(?P<weight>\d+)-(?P<sequence>-?\d{9,10})")
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimNode:
-    """One claim's node, as read from its name."""
+    """The facts about a claim that its node's name contains."""
 
     name: str
     claim_id: str
@@ -54,7 +54,7 @@ class ClaimNode:
 
 
 def component(text: str) -> str:
-    """Return the text as one path component, to be read back by `text_of`.
+    """Return the text as one path component, from which `text_of` restores the text.
 
     Everything that ZooKeeper forbids or reserves is percent-encoded: slashes, control characters,
     the components `.` and `..`, and `zookeeper`, where the server keeps its own nodes.
@@ -76,24 +76,24 @@ def prefix(claim: Claim) -> str:
 
 
 def in_line(children: Iterable[str]) -> list[ClaimNode]:
-    """Return the claims in order of arrival; ValueError names a child that is not ours."""
+    """Return the claims in order of arrival; raise ValueError for a child that is not ours."""
     return sorted(map(node_of, children), key=attrgetter("sequence"))
 
 
 def is_doubtful(line: Sequence[ClaimNode]) -> bool:
-    """Whether the sequence numbers do not show the order of arrival, because two may be equal."""
+    """Return whether the sequence numbers ran out and may no longer show the arrival order."""
     return any(not 0 <= one.sequence < SEQUENCE_LAST for one in line)
 
 
 def node_of(child: str) -> ClaimNode:
-    """Return a claim's node as read from its name; ValueError names a node that is not ours."""
+    """Return the claim's node that has this name; raise ValueError if the node is not ours."""
     found = _CLAIM.fullmatch(child)
     if found is None:
         raise ValueError(child)
     return ClaimNode(child, found["claim"], int(found["weight"]), int(found["sequence"]))
 
 
-# What a client knows about the nodes of names.
+# What a client remembers about the nodes of names.
 
 NAME_NODES_MAX = 10_000
 """Maximum number of names whose nodes are remembered."""
@@ -102,8 +102,8 @@ NAME_NODES_MAX = 10_000
 class NameNode:
     """What is known about a name's node.
 
-    `known` is its capacity and the transaction that wrote it. The two are one value, since threads
-    share it.
+    `known` is the name's capacity and the number of the transaction that wrote it. They are one
+    value, because several threads read and write them.
     """
 
     __slots__ = ("known", "path", "was_held")
@@ -115,7 +115,7 @@ class NameNode:
 
 
 class NameNodes:
-    """The nodes of names that this client has used, up to a limit; shared by its sessions."""
+    """The nodes of the names that this client has used, up to a limit, for all its sessions."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -132,20 +132,21 @@ class NameNodes:
         return door
 
 
-# Decides which claims of a name with a very long history step back, so that its node can be
-# recreated. Pure functions.
+# Decides which claims of a name step back, so that the node of a name with a very long history can
+# be recreated. Pure functions.
 #
-# A node with children cannot be deleted, and a name in constant demand always has some. So once its
-# sequence numbers run low, only the very first claim stays, and its release deletes the name's node
-# too. The claims that wait at that time lose their order, and nothing else is lost.
+# A node with children cannot be deleted, and the node of a name in constant demand always has
+# children. So once its sequence numbers run low, only the very first claim stays, and its release
+# deletes the name's node too. The claims that wait at that time lose their order, and nothing else
+# is lost.
 
 
 def must_step_back(line: Sequence[ClaimNode], place: int) -> bool:
-    """Whether the claim at `place` has to leave, so that the name's node can be recreated."""
+    """Return whether the claim at `place` has to leave so that its name's node can be recreated."""
     return place > 0 and line[place].is_late
 
 
 def claim_to_wait_for(line: Sequence[ClaimNode], place: int) -> ClaimNode:
-    """Return the claim to wait for after stepping back: the last one that need not step back."""
+    """Return the claim for which a claim that stepped back waits: the last one that stays."""
     staying = [one for one in line[:place] if not one.is_late]
     return staying[-1] if staying else line[0]

@@ -1,4 +1,4 @@
-"""The requests to a server: those of kazoo, and the three that kazoo lacks."""
+"""The requests to a server: kazoo's own requests, and three requests that kazoo lacks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from lockfast.errors import OutcomeUnknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Where kazoo puts the replies of a server, and what they mean, for both flavours.
+# The objects that receive a server's replies from kazoo, for both flavours.
 
 KazooReply = Any
 """The server's reply to one request, or kazoo's error for a refusal."""
@@ -85,7 +85,7 @@ class ReplyOrError:
 
 
 def checked(answers: list[KazooReply], *, is_complete: bool, where: str) -> list[KazooReply]:
-    """Return the replies, or raise the error for a missing reply."""
+    """Return the replies; if any reply is missing, raise the error for that."""
     for answer in answers:
         if isinstance(answer, SessionExpiredError):
             raise records.ended(where=where) from answer
@@ -96,7 +96,7 @@ def checked(answers: list[KazooReply], *, is_complete: bool, where: str) -> list
     return answers
 
 
-# How requests are handed to kazoo's thread: all requests of one call together, or none of them.
+# Hands requests to kazoo's thread: either all requests of one call together, or none of them.
 
 REFUSALS: dict[Any, Any] = {
     KeeperState.AUTH_FAILED: AuthFailedError,
@@ -108,9 +108,9 @@ REFUSALS: dict[Any, Any] = {
 def send(client: Any, asked: Sequence[tuple[Any, Slot | ReplyOrError]]) -> None:  # noqa: ANN401
     """Hand the requests to kazoo's thread, in their order.
 
-    kazoo's own method treats any exception at its end as a closed connection, even an interrupt,
-    which is then lost. An interrupt in the middle of it leaves a request in the queue of a thread
-    that was not woken.
+    This replaces kazoo's own method. At its end that method takes any exception for a closed
+    connection, even an interrupt, which is then lost. An interrupt in its middle leaves a request
+    in the queue without waking kazoo's thread.
     """
     refusal = REFUSALS.get(client._state)  # noqa: SLF001
     if refusal is not None:
@@ -121,11 +121,11 @@ def send(client: Any, asked: Sequence[tuple[Any, Slot | ReplyOrError]]) -> None:
     try:
         client._queue.extend(asked)  # noqa: SLF001
     finally:
-        # This is the first call after the one above, and not a function of ours, so no interrupt
-        # can come before it.
+        # Send at once: no Python function is called between `extend` and this call, so no interrupt
+        # can strike in between.
         try:
             bell.send(wakeups)
-        except (OSError, AttributeError):  # the socket was closed meanwhile
+        except (OSError, AttributeError):  # the socket is closed
             for _, answer in asked:
                 answer.set_exception(ConnectionClosedError())
 
@@ -156,8 +156,7 @@ Request = Any
 class _CreateContainer(Create2):  # type: ignore[misc]  # kazoo has no types
     """Create a node that the server deletes some time after its last child has gone.
 
-    So one lock per order id does not fill the store. No client has to clean up, and clients need
-    not agree on who does.
+    So a program with a lock per order id does not fill the store, and no client has to clean up.
     """
 
     __slots__ = ()
@@ -168,10 +167,10 @@ CreateContainer: Callable[..., Request] = _CreateContainer
 
 
 class Confirm:
-    """Ask for a transaction that changes nothing, namely a check that a node exists.
+    """Ask for a transaction that changes nothing: a check that a node exists.
 
-    A majority has to agree on it as on any other transaction, even if the node does not exist.
-    Unlike a write it wakes no watchers, and the permission to read is enough.
+    A majority has to agree on the check as on any other transaction, even if the node does not
+    exist. Unlike a write, the check wakes no watchers and needs only the permission to read.
     """
 
     type: int = Transaction.type
@@ -190,7 +189,7 @@ class Confirm:
 
 
 class GetEphemerals:
-    """Ask which nodes below a path belong to our own session; since ZooKeeper 3.6."""
+    """Ask which nodes below a path belong to our session; needs ZooKeeper 3.6 or newer."""
 
     type = 103
 

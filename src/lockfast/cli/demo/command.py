@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# The timeline of who held the lock when: one row per worker, time from left to right.
+# The timeline, which shows who held the lock when. Each worker has a row, and time runs from left
+# to right.
 
 TIMELINE_WIDTH = 62
 TIMELINE_MARGIN = 14
@@ -46,7 +47,7 @@ def timeline(play: Play) -> Iterator[Text]:
 
 
 def _zoomed(play: Play) -> Sequence[Span]:
-    """Return the spans to draw: if there are many, a stretch from the middle of the play.
+    """Return the spans to draw; if there are too many, only a stretch from the middle of the play.
 
     At the beginning the workers are still starting, and at the end they have run out of work.
     """
@@ -114,7 +115,7 @@ def demo(*, story: str | None, url: str | None, namespace: str | None, as_json: 
     plays: list[Play] = []
     with told(as_json=as_json):
         with opened(url, namespace=namespace) as locks:
-            locks.diagnose()  # a store that is down is reported once here, and not by every worker
+            locks.diagnose()  # reports a store that is down once, instead of once per worker
             where = locks.location
         console = screen()
         for number, name in enumerate([story] if story else STORIES, 1):
@@ -174,7 +175,7 @@ def _verdict(play: Play) -> Text:
     return Text(f"{mark} {play.verdict}", style=style)
 
 
-# The outcome of a story: what was counted, and who did what when.
+# The outcome of a story: the figures, and what each worker did when.
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """One run of a story with its figures; None marks a figure that the story does not count."""
+    """One run of a story, with its figures; a figure that the story does not count is None."""
 
     story: str
     guarded: bool

@@ -40,7 +40,7 @@ class DemoWorker:
             self._process.stdin.flush()
 
     def expect(self, did: str) -> dict[str, Any]:
-        """Return the worker's next message, which must report that it `did` this."""
+        """Return the worker's next message, which must report that the worker `did` this."""
         message = next(self.messages(), None)
         if message is None or message["did"] != did:
             raise LockError(f"the demo's {self.name} ended before it was {did}")
@@ -59,17 +59,17 @@ class DemoWorker:
         return time.monotonic()
 
     def thaw(self) -> float:
-        """Resume the process; return the time."""
+        """Resume the process; return the time at which it was resumed."""
         self._process.send_signal(signal.SIGCONT)
         return time.monotonic()
 
     def end(self) -> None:
-        """Wait for the worker to end; one that failed has written the reason to stderr."""
+        """Wait for the worker to end; raise if it failed (it has written the reason to stderr)."""
         if self._process.wait() != 0:
             raise LockError(f"the demo's {self.name} failed, see above")
 
     def kill(self) -> None:
-        """Kill the process; its output ends."""
+        """Kill the process, which also ends its output."""
         self._process.kill()
 
     def clear_away(self) -> None:
@@ -94,8 +94,8 @@ class Crew:
         # list.
         self._environment = {**os.environ, urls.VARIABLE: urls.resolved_url(url)}
         self._workers: list[DemoWorker] = []
-        # A worker that hangs would hang the demo, so all workers are killed after this time, which
-        # ends their pipes.
+        # A worker that hangs would hang the demo. So all workers are killed after this time, which
+        # also ends the pipes that the demo reads.
         self._timeout_timer = threading.Timer(PLAY_MAX_SECONDS, self._kill)
         self._timeout_timer.daemon = True
 
@@ -120,7 +120,7 @@ class Crew:
         self._clean_up()
 
     def _start(self, name: str) -> DemoWorker:
-        process = subprocess.Popen(  # noqa: S603 - our own module
+        process = subprocess.Popen(  # noqa: S603 - runs our own module
             [sys.executable, "-m", self._module, name, *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -153,12 +153,12 @@ def played(
         return received, time.monotonic() - started
 
 
-# The worker's side: messages to and from the director.
+# The worker's side: its client, and its messages to and from the director.
 
 
 def worker_client(me: str, *, ttl: float = DEFAULT_TTL) -> Locks:
     """Return the worker's client, on the store that the director chose."""
-    # The story itself shows what happens to a lease; the log would repeat it.
+    # The story itself shows what happens to a lease, so the log would only repeat the story.
     logging.getLogger("lockfast").addHandler(logging.NullHandler())
     return Locks(namespace="lockfast-demo", label=me, ttl=ttl)
 
@@ -169,19 +169,20 @@ def send_message(did: str, **facts: object) -> None:
 
 
 def wait_for_director() -> None:
-    """Wait for the director's next line."""
+    """Wait for the next line from the director."""
     if not sys.stdin.readline():
-        # The director is gone, so there is no reason to continue.
+        # The director has exited, so there is no reason to continue.
         sys.exit(1)
 
 
-# The shortest ttl that a store accepts, because nobody wants to wait long for a lease to expire.
+# Find the shortest ttl that a store accepts, because nobody wants to wait long for a lease to
+# expire.
 
 CANDIDATES = (1.0, 2.0, 5.0, 10.0)
 
 
 def shortest_ttl(url: str | None) -> float:
-    """Return the first candidate that the store does not refuse; sends no request to the store."""
+    """Return the first of the candidates that the store accepts; sends no request to the store."""
     for ttl in CANDIDATES[:-1]:
         try:
             Locks(url, ttl=ttl).close()

@@ -71,7 +71,7 @@ def _direct(first: DemoWorker, second: DemoWorker) -> tuple[Span, ...]:
     first.say("go")
     begin = first.expect("read")["since"]
     frozen = first.freeze()
-    # Now the first editor may write but is frozen; only the second can run.
+    # The first editor's turn to write has come, but it is frozen; only the second editor can run.
     first.say("write")
     second.say("go")
     other = second.expect("read")["since"]
@@ -110,7 +110,7 @@ def read_version(folder: Path) -> int:
 
 
 def write(folder: Path, who: str, *, read: int, token: int | None) -> bool:
-    """Write the document, and record the version found there; a smaller token is refused."""
+    """Write the document, and record the version that was replaced; refuse a smaller token."""
     with closing(_connect(folder)) as database:
         database.execute("BEGIN IMMEDIATE")
         (found,) = database.execute("SELECT version FROM document").fetchone()
@@ -165,7 +165,7 @@ def lock_file(path: Path, *, ttl: float) -> Iterator[None]:
 
 
 def edit(me: str, folder: Path, *, token: int | None) -> None:
-    """Read, think, write; anything may happen in between."""
+    """Read the document, think, then write; the process may be frozen in between."""
     since = time.monotonic()
     version = read_version(folder)
     time.sleep(THINKING)
@@ -177,7 +177,7 @@ def edit(me: str, folder: Path, *, token: int | None) -> None:
 
 
 def work(me: str, folder: Path, name: str, *, guarded: bool, ttl: float) -> None:
-    """Edit the document once, under a Lockfast lock if `guarded`, else under the home-made one."""
+    """Edit the document once, under a Lockfast lock if `guarded`, else under a home-made lock."""
     with worker_client(me, ttl=ttl) as locks:
         send_message("ready")
         wait_for_director()
@@ -185,8 +185,8 @@ def work(me: str, folder: Path, name: str, *, guarded: bool, ttl: float) -> None
             with lock_file(folder / "lock", ttl=ttl):
                 edit(me, folder, token=None)
             return
-        # The frozen editor learns only on leaving the block, after its write, that its lease has
-        # ended.
+        # The frozen editor learns that its lease has ended only when it leaves the block, after its
+        # write.
         with suppress(LeaseLost), locks.lock(name) as lease:
             edit(me, folder, token=lease.token)
 

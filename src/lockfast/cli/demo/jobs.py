@@ -1,4 +1,4 @@
-"""The same job picked twice. Run as a module, this is one of the two instances."""
+"""Demo: two instances pick the same job. As a program, this file is one of the two."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def is_done(folder: Path, job: int) -> bool:
 
 
 def do(folder: Path, job: int) -> None:
-    """Do the job, report it, and mark it as done."""
+    """Do the job, report that it was done, and mark it as done."""
     begin = time.monotonic()
-    time.sleep(EFFORT)  # stands for sending a mail
+    time.sleep(EFFORT)  # stands for sending an email
     send_message("done", job=job, begin=begin, end=time.monotonic())
     (folder / f"{job}.done").touch()
 

@@ -1,4 +1,4 @@
-"""Overselling: workers check the stock, then act. Run as a module, this is one of the workers."""
+"""Demo: workers check the stock, then act, and oversell. As a program, this file is one worker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def play(url: str | None, *, guarded: bool) -> Play:
 
 
 def spans_of(sales: list[tuple[str, float, float]]) -> tuple[Span, ...]:
-    """Return the sales in order; overlapping ones are wrong, since both saw the same stock."""
+    """Return the sales in order; sales that overlap are wrong, because both saw the same stock."""
     ordered = sorted(sales, key=lambda one: one[1])
     return tuple(
         Span(
@@ -65,19 +65,19 @@ def spans_of(sales: list[tuple[str, float, float]]) -> tuple[Span, ...]:
 
 
 def read_stock(folder: Path) -> int:
-    """Return how many items are left."""
+    """Return how many items are in stock."""
     return int((folder / "stock").read_text())
 
 
 def write_stock(folder: Path, left: int, *, by: str) -> None:
-    """Write how many items are left; a reader sees the old number or the new one."""
+    """Write how many items are in stock; a reader sees either the old number or the new one."""
     draft = folder / f"draft of {by}"
     draft.write_text(str(left))
     draft.replace(folder / "stock")
 
 
 def work(me: str, folder: Path, name: str, *, guarded: bool) -> None:
-    """Sell until nothing is left."""
+    """Sell items until none is left."""
     sales = []
     with worker_client(me) as locks:
         lock = locks.lock(name) if guarded else nullcontext()
@@ -90,7 +90,7 @@ def work(me: str, folder: Path, name: str, *, guarded: bool) -> None:
                 left = read_stock(folder)
                 is_left = left > 0
                 if is_left:
-                    time.sleep(PAYMENT)  # the customer pays
+                    time.sleep(PAYMENT)  # stands for the customer's payment
                     write_stock(folder, left - 1, by=me)
                     sales.append((begin, time.monotonic()))
     for begin, end in sales:

@@ -1,4 +1,4 @@
-"""The lock inside the transaction. Run as a module, this is one of the workers."""
+"""Demo: the lock inside a transaction. As a program, this file is one of the workers."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def play(url: str | None, *, guarded: bool) -> Play:
 def request(shop: sqlite3.Connection, lock: Lock, *, guarded: bool) -> tuple[float, float] | None:
     """Sell one item, if any is left, like a handler in a framework; return its start and end.
 
-    The end is taken just before the commit, which frees the lock, because a later time would
-    overlap the next sale in the drawing.
+    The end is the time just before the commit. The commit frees the lock, so with a later time,
+    this sale would overlap the next one in the drawing.
     """
     with ExitStack() as framework:  # the framework commits when the request is over
         with lock as lease:
@@ -82,13 +82,13 @@ def request(shop: sqlite3.Connection, lock: Lock, *, guarded: bool) -> tuple[flo
 
 
 def work(me: str, file: str, name: str, *, guarded: bool) -> None:
-    """Sell until nothing is left."""
+    """Sell items until none is left."""
     sales = []
     with (
         worker_client(me) as locks,
         closing(sqlite3.connect(file, timeout=PLAY_TIMEOUT_SECONDS)) as shop,
     ):
-        shop.execute("PRAGMA synchronous = OFF")  # the story is about order, not about the disk
+        shop.execute("PRAGMA synchronous = OFF")  # the demo is about order, not about disks
         lock = locks.lock(name)
         send_message("ready")
         wait_for_director()

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 
 class Attempts(dict[str, AsyncAcquisition]):
-    """The acquires, by name; kept by the calling frames until the leases are handed over."""
+    """The acquires by name, kept by the calling frames until the caller has the leases."""
 
     def leave_behind(self) -> None:
-        """Let the background end the acquires whose leases no caller gets."""
+        """Let the background end the acquires whose leases do not reach the caller."""
         for one in self.values():
             one.leave_behind()
 
 
 class _ManyBlock:
-    """A block around all of the leases, and the thread or task that entered it."""
+    """A block around all of the leases, with the thread or task that entered it."""
 
     __slots__ = ("entered_by", "stack")
 
@@ -78,18 +78,18 @@ class AsyncAllOf(NotPicklable):
         self._locks = {name: AsyncLock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
         self._entered: AsyncOpenBlocks[_ManyBlock] = AsyncOpenBlocks(client)
-        # In order of acquisition. The list has handles, not leases, because a hold whose thread or
-        # task has ended is abandoned, and a reference to its lease would hide that.
+        # In order of acquisition. The list has handles, not leases. A hold whose thread or task has
+        # ended counts as abandoned, unless its lease is still referenced.
         self._taken: list[tuple[list[AsyncHandle], weakref.ref[runtime.Context]]] = []
 
     @runtime.must_be_awaited
     async def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[AsyncLease, ...]:
-        """Return the leases in the order of the names as given; the timeout covers them all."""
+        """Return the leases in the order of the given names; the timeout covers all names."""
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
         together, attempts = AcquireGroup(), Attempts()
         try:
             leases = await self._acquire(seconds, together, attempts)
-            # the caller has them now, as no interrupt strikes before the return
+            # the caller has the leases now, as no interrupt strikes before the return
             together.owes = False
             return leases  # noqa: TRY300 - as above
         except BaseException:
@@ -129,11 +129,11 @@ class AsyncAllOf(NotPicklable):
         return tuple(leases[name] for name in self.names)
 
     async def release(self) -> None:
-        """End all leases that this thread or task took last through this object.
+        """End the leases of the last `acquire` by this thread or task through this object.
 
-        Each lease is released whatever becomes of the others. Raises NotOwner if there are no
-        leases, and otherwise what a lease's release raises. Leases for which the store did not
-        answer may be released again.
+        Every lease is released, even if the release of another lease fails. Raises NotOwner if
+        there are no leases, and otherwise the error of a failed release. Leases for which the store
+        did not answer may be released again.
         """
         context = runtime.context()
         with self._client.state:
@@ -151,14 +151,14 @@ class AsyncAllOf(NotPicklable):
         try:
             await runtime.shield(self._give_back(leases))
         except LockError:
-            release_guard.fulfil()  # the leases that are left may be released again
+            release_guard.fulfil()  # the remaining leases may be released again
             raise
 
     def _keep(self, handles: list[AsyncHandle]) -> None:
-        """Record the handles that were taken, and forget those that have ended since."""
+        """Record handles that were just taken, and forget handles that have ended."""
         with self._client.state:
             taken = [*self._taken, (handles, weakref.ref(runtime.context()))]
-            # Use no generator inside, because Python swallows an interrupt that strikes while a
+            # Use no generator here, because Python swallows an interrupt that strikes while a
             # generator is dropped.
             self._taken = [
                 (some, owner) for some, owner in taken if [one for one in some if not one.is_ended]
@@ -168,7 +168,7 @@ class AsyncAllOf(NotPicklable):
         try:
             return await self._locks[attempt.claim.name].granted(attempt)
         except NotAcquired:
-            lost.check()  # perhaps a loss is why the wait has ended
+            lost.check()  # the wait may have ended because of a loss
             raise
 
     async def _acquire_together(
@@ -198,8 +198,8 @@ class AsyncAllOf(NotPicklable):
             return None
 
     def _refuse_deadlock(self) -> None:
-        # The names that we hold were taken out of order, unless all names still to be taken sort
-        # after them.
+        # This thread or task already holds some of the names. Refuse if one of the missing names
+        # sorts before one of these, because a cycle of waits could then arise.
         held = self._client.holds.names_of(runtime.context())
         missing = [name for name in self._order if name not in held]
         if missing and held:
@@ -223,7 +223,7 @@ class AsyncAllOf(NotPicklable):
         try:
             leases = await self._acquire(self._options.timeout, together, attempts)
             async with runtime.ExitStack() as stack:
-                # Each lease is released whatever happens; entering a lease that was lost meanwhile
+                # Each lease is released whatever happens; entering a lease that has been lost
                 # raises.
                 for lease in leases:
                     stack.push_async_exit(lease)
@@ -257,12 +257,12 @@ class AsyncAllOf(NotPicklable):
 
 @dataclass(frozen=True, slots=True)
 class AnyLost:
-    """Ends the wait for a further name when a lease that we already have is lost."""
+    """Cancels the wait for a further name when a lease that was already acquired is lost."""
 
     leases: Mapping[str, AsyncLease]
 
     def is_set(self) -> bool:
-        """Whether one of the leases was lost."""
+        """Return whether one of the leases was lost."""
         return any(lease.lost.is_set() for lease in self.leases.values())
 
     def check(self) -> None:
@@ -276,7 +276,7 @@ async def _in_one_step(
 ) -> list[AsyncHold] | None:
     """Return a hold on each name, granted in one step; None if they must be acquired one by one.
 
-    As with a single acquire, if no holds are returned, each claim afterwards holds nothing, or its
+    As with a single acquire, if no holds are returned, each claim no longer holds its name, or its
     withdrawal continues in the background.
     """
     try:
@@ -331,18 +331,18 @@ async def _believed(
     try:
         holds = [await one.accept_grant(grant, sent_at) for one, grant in pairs]
     except BaseException:
-        # Again, the attempt must leave nothing behind, even if the client was closed meanwhile.
+        # Here, too, the attempt must leave nothing behind, even if the client was closed meanwhile.
         await runtime.shield(_give_up(attempts))
         raise
     believed = [one for one in holds if one is not None]
     if len(believed) == len(attempts):
         return believed
-    # The reply came so late that some of the grants could no longer be trusted.
+    # The reply came so late that some of the grants can no longer be trusted.
     await runtime.shield(_give_up(attempts))
     return None
 
 
 async def _give_up(attempts: Sequence[AsyncAcquisition]) -> bool:
-    """Withdraw all claims and leave nothing behind; false if the store did not answer."""
+    """Withdraw all claims; return false if the store did not answer."""
     are_withdrawn = [await one.withdraw_unanswered() for one in attempts]
     return all(are_withdrawn)

@@ -1,4 +1,4 @@
-"""Refuses self-deadlocks, and warns of owners that are most likely wrong."""
+"""Refuses deadlocks within one client, and warns of owners that are most likely not intended."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from lockfast.client._async.hold import AsyncHold
     from lockfast.core.deadlocks import Link, Wait
 
-# If an acquire would close a cycle of waits within one client, it fails at once.
+# An acquire that would close a cycle of waits within one client fails at once.
 #
-# Only what is certain counts. A wait is not a link in a cycle if it times out soon, can be or was
-# cancelled, or may be served by another shard. A lease is not a link if it ends without a release,
-# or if a thread or task other than the waiter may release it. Nor is it a link if no caller has it
-# because an interrupt struck before it was returned or while it was released, since the background
-# ends such a lease. What other clients hold is not known here, so they are assumed to make
-# progress.
+# Only certain links count. A wait is not a link in a cycle if it times out soon, if it can be or
+# was cancelled, or if another shard may serve it. A lease is not a link if it ends without a
+# release, or if a thread or task other than the waiter may release it. A lease that an interrupt
+# left without a caller is not a link either, because the background ends it. Other clients are
+# assumed to make progress, because their holds are not known here.
 
 CYCLE_RECHECK_SECONDS = 1.0
-"""A wait that times out within this many seconds is not a link in a cycle. Programs wait like that
-when they hold one lock, ask for another, and start over if they do not get it."""
+"""A wait that times out within this many seconds is not a link in a cycle. Programs use such a
+short timeout when they hold one lock, ask for another, and start over if they do not get the second
+lock.
+"""
 
 
 def refuse_cycle(
@@ -42,16 +43,16 @@ def refuse_cycle(
 ) -> None:
     """Record that an acquire begins to wait, or raise WouldDeadlock if that closes a cycle.
 
-    The check and the record are one step, so that of two acquires that close a cycle together, only
-    the second fails.
+    The check and the record are one step. So if two acquires together close a cycle, only the
+    second fails.
     """
     may_be_cancelled = attempt.cancel is not None and not attempt.is_ended_only_by_loss
     if left < CYCLE_RECHECK_SECONDS or may_be_cancelled or attempt.looking is not None:
         return
     if attempt.claim.capacity == 1 and not client.holds.has_any():
-        # Nothing is held in this client, nor will this acquire hold anything while it waits, so it
-        # blocks nobody, now or later. Only where a name is shared can a claim block others by being
-        # ahead in line.
+        # This client holds nothing, and this acquire will hold nothing while it waits, so it never
+        # blocks anyone. (A claim blocks others by being ahead in line only at a name that can be
+        # shared.)
         return
     with client.state:
         cycle = _closed_by(client, wait_at(place, of=attempt))
@@ -80,9 +81,10 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
         if one.name in names:
             continue
         names.add(one.name)
-        # The line of a name moves on sooner or later unless one of its holders waits too. So if no
-        # holder waits, nobody ahead in line is examined. Otherwise thousands of waiters that each
-        # examine all others would keep the event loop busy until leases were lost.
+        # Unless a holder of the name waits for something itself, the line of the name moves on
+        # sooner or later. So if no holder waits, the claims ahead in line are not examined.
+        # Otherwise thousands of waiters that each examine all others would keep the event loop busy
+        # until leases were lost.
         is_stuck = False
         for hold in client.holds.on(one.name):
             who = hold.context()
@@ -94,7 +96,8 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
                 unvisited.append(its_wait)
             is_stuck = is_stuck or its_wait is not None or who in waits
         if is_stuck and one.capacity > 1:
-            # Only at a shared name can a waiter be blocked by another waiter, such as a writer.
+            # A waiter, such as a writer, can block another waiter only at a name that can be
+            # shared.
             unvisited += client.holds.waits_at(one.name, lasts=lasts)
     if not held:
         return ()
@@ -102,17 +105,17 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
 
 
 def _is_bound(hold: AsyncHold, who: runtime.Context) -> bool:
-    """Whether only `who` can end the hold.
+    """Return whether only `who` can end the hold.
 
-    Either a block of `who` will end it, or no caller has a lease on it.
+    This is so if a block of `who` will end the hold, or if no caller has a lease on it.
     """
     if not hold.renews or hold.capped_at != FOREVER or not hold.has_handles():
         return False
     if any(block.context is who for block in each(hold.blocks)):
         return True
-    # Such a hold ends with `lock.release()`, which only the thread or task that acquired it can
-    # call. If several names are taken together, no caller has a lease on any of them before all are
-    # granted.
+    # Without a lease, a hold can only be ended with `lock.release()`, by the thread or task that
+    # acquired it. If several names are taken together, no caller has a lease on one of them before
+    # all are granted.
     return all(one.is_under_way() or not one.is_kept() for one in hold.handles())
 
 
@@ -130,11 +133,11 @@ def _sentence(cycle: Sequence[Link[runtime.Context]]) -> str:
 
 # Warnings about likely mistakes: an unintended owner, or a name with an unfilled field.
 #
-# The unintended owner may be a parent task, or all tasks of a loop.
+# An unintended owner may be a parent task, or all tasks of a loop together.
 
 
 def warn_of_parent_owner(client: AsyncClient, name: str) -> None:
-    """Warn if the current task begins to wait for a name that one of its ancestors holds."""
+    """Warn if the current task begins to wait for a name that an ancestor of the task holds."""
     for parent in runtime.task_ancestors():
         if client.holds.of(parent, name) is not None:
             warnings.warn(
@@ -147,7 +150,7 @@ def warn_of_parent_owner(client: AsyncClient, name: str) -> None:
 
 
 def warn_of_shared_owner(name: str) -> None:
-    """Warn about a re-entry that may come from another task, which counts as the same owner."""
+    """Warn about a re-entry that may come from another task that counts as the same owner."""
     if runtime.has_tasks():
         warnings.warn(
             f"{name!r} is entered again in a thread that runs an event loop: to the sync flavour "
@@ -159,7 +162,7 @@ def warn_of_shared_owner(name: str) -> None:
 
 
 WARNED_PATTERNS_MAX = 256
-"""Maximum number of name patterns that a client remembers having warned about."""
+"""Maximum number of name patterns for which a client remembers that it has warned."""
 
 
 def warn_of_braces(client: AsyncClient, name: str) -> None:
@@ -184,7 +187,7 @@ def warn_of_braces(client: AsyncClient, name: str) -> None:
 
 def _level_of_caller() -> int:
     """Return the stack level of the first frame outside the library, for warnings."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - the only way to it
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - the only way to get a frame
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lockfast."):
         level, frame = level + 1, frame.f_back
     return level

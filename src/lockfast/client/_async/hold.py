@@ -1,4 +1,4 @@
-"""One grant of this client, with all the handles on it."""
+"""One grant of a client, with all the handles on it; and the holds of one client."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class AsyncHold:
-    """A grant that the watchdog renews and leases share; touched under the client's state lock.
+    """A grant that leases share and the watchdog renews; used only under the client's state lock.
 
-    A hold references its lock and its handles only weakly, as the handles reference their leases.
-    It is abandoned when nothing else references its lock and leases, or when only the lock is left
-    and the owner has ended.
+    A hold references its lock and handles only weakly, and a handle references its lease only
+    weakly. The hold is abandoned when nothing else references the lock and the leases, or when only
+    the lock is referenced and the owner has ended.
     """
 
     __slots__ = (
@@ -95,8 +95,8 @@ class AsyncHold:
         self.until: float = until
         options = lock.options
         self.renews: bool = options.renew
-        # How long the store keeps the hold after the last request. At first this may be only an
-        # admission window.
+        # How long the store keeps the hold after the latest request. After an admission, this may
+        # at first be only the admission window.
         self.span: float = span
         life = client.life
         self.life: Life = life
@@ -106,9 +106,9 @@ class AsyncHold:
         self.on_lost: Callable[[Any], None] | None = options.on_lost
         self.lost_by: str | None = None
         self.cause: str = ""
-        """Why it expired, as far as is known."""
+        """Why the lease expired, as far as is known."""
         self.asked_at: float | None = None
-        """When the first of the unanswered renewals was sent; None if there are none."""
+        """When the first of the unanswered renewals was sent; None if no renewal is unanswered."""
         self._signal: runtime.Signal | None = None
         self._handles: SmallSet[weakref.ref[AsyncHandle]] = None
         self.blocks: SmallSet[runtime.Block] = None
@@ -118,17 +118,17 @@ class AsyncHold:
         self.at_risk_noted: bool = False
         """Whether the watchdog has seen that the lease is at risk."""
         self.at_risk_reported: bool = False
-        """Whether the application was notified of the risk, and so must learn when the lease is
-        safe again."""
+        """Whether the application was notified of the risk, and so must also be notified when the
+        lease is safe again.
+        """
         self.needs_tombstone: bool = False
         self.is_left_to_ttl: bool = False
-        """Whether the hold is left to its ttl, so that nothing may release it; see `leave_to_ttl`.
-        """
+        """Whether nothing may release the hold, so only its ttl ends it; see `leave_to_ttl`."""
         self.plan()
 
     @property
     def lost(self) -> runtime.Signal:
-        """The signal of the loss, created on first use because hardly any caller needs it."""
+        """The signal of a loss, created on first use, because few callers need it."""
         with self.client.state:
             if self._signal is None:
                 self._signal = runtime.Signal(self.client.clock)
@@ -137,24 +137,24 @@ class AsyncHold:
             return self._signal
 
     def is_trusted(self, now: float) -> bool:
-        """Whether the holder may act."""
+        """Return whether the holder may act."""
         return self.hold_state is HELD and now < self.until
 
     def change_state(self, then: HoldState) -> bool:
-        """Change to that state, under the state lock; false if it cannot follow the current one."""
+        """Change to that state, under the state lock; return false if this is not allowed."""
         if then not in NEXT_STATES[self.hold_state]:
             return False
         self.hold_state = then
         return True
 
     def end(self, then: HoldState, now: float, *, reported_as: type[Event] = Released) -> bool:
-        """End the hold for its holder and report that once; false if it had ended before."""
+        """End the hold for its holder, and report this; return false if it had ended before."""
         with self.client.state:
             was = self.hold_state
             if then not in NEXT_STATES[was]:
                 return False
             self.hold_state = then
-        if was is HELD or was is RELEASING:  # otherwise it was reported before
+        if was is HELD or was is RELEASING:  # otherwise the end was reported before
             self.tell(reported_as, (now - self.since,))
         return True
 
@@ -164,7 +164,7 @@ class AsyncHold:
         self.client.emit(kind, grant.claim, grant.token, facts)
 
     def is_at_risk(self, now: float) -> bool:
-        """Whether the lease is still trusted, but at risk."""
+        """Return whether the lease is still trusted, but at risk."""
         return self.is_trusted(now) and is_at_risk(
             now=now,
             until=self.until,
@@ -178,15 +178,15 @@ class AsyncHold:
         risk = at_risk_from(until=self.until, ttl=self.span, life=self.life)
         risk = FOREVER if self.at_risk_noted else risk
         self.ends_at: float = min(self.until, self.capped_at)
-        # While a renewal is under way, its reply decides when the next one is due.
+        # While a renewal is under way, its reply decides when the next renewal is due.
         due = FOREVER if self.is_renewing else self.due
         self.next_look_at: float = min(due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
-        """Whether no caller is left that could release the hold.
+        """Return whether no caller is left that could release the hold.
 
-        The lock can release it even without a lease, but only for the thread or task that acquired
-        it.
+        Even without a lease, the hold can be released through the lock, but only by the thread or
+        task that acquired it.
         """
         owner = self.context()
         if self.lock() is not None and owner is not None and not runtime.has_ended(owner):
@@ -194,30 +194,31 @@ class AsyncHold:
         return not any(handle.is_kept() for handle in self.handles())
 
     def handles(self) -> list[AsyncHandle]:
-        """Return the handles on it, including those that are being released."""
+        """Return the handles on the hold, including those whose release is under way."""
         return [one for ref in each(self._handles) if (one := ref()) is not None]
 
     def add(self, handle: AsyncHandle) -> None:
-        """Add a handle, referenced only weakly."""
+        """Add a handle, with only a weak reference to it."""
         ref = weakref.ref(handle)
-        hash(ref)  # cache the hash now, as Python cannot compute it once the handle is gone
+        hash(ref)  # cache the hash now; it cannot be computed once the handle is gone
         self._handles = added(self._handles, ref)
 
     def remove(self, handle: AsyncHandle) -> None:
-        """Forget a handle, so that a hold re-entered a million times does not keep a million."""
+        """Forget a handle, because a hold may be re-entered and released a million times."""
         for ref in each(self._handles):
             if ref() in (None, handle):
                 self._handles = without(self._handles, ref)
 
     def has_handles(self, *, excluding: AsyncHandle | None = None) -> bool:
-        """Whether a caller has yet to release a handle on this hold, other than `excluding`.
+        """Return whether a caller has yet to release a handle on this hold, other than `excluding`.
 
-        A handle that an interrupt left behind does not count, because no caller has it, whether or
-        not it was ever returned. So every check of what a thread or task holds uses this.
+        A handle that an interrupt left behind does not count, because no caller has it any more. So
+        every check of what a thread or task holds calls this method.
         """
         if self.is_left_to_ttl:
-            return True  # kept not by a handle but by a commit whose outcome is unknown
-        # Use no generator, because Python swallows an interrupt that strikes while one is dropped.
+            return True  # kept by a commit with an unknown outcome, not by a handle
+        # Use no generator, because Python swallows an interrupt that strikes while a generator is
+        # dropped.
         for ref in each(self._handles):
             one = ref()
             if one is None or one is excluding or one.is_released or one.is_left_behind:
@@ -230,8 +231,8 @@ class AsyncHold:
 
         This is for work under the hold that may still take effect, such as a commit that was sent
         and not answered. Releasing the hold would let the next holder in before that work takes
-        effect. So the hold is not released when its last handle or the client is closed, and even
-        the thread or task that owned it must wait like any other claimant.
+        effect. So neither the end of the last handle nor closing the client releases the hold, and
+        even the thread or task that owned it must wait for the name like any other.
         """
         client = self.client
         with client.state:
@@ -246,18 +247,18 @@ class AsyncHold:
         )
 
     def lose(self, reason: LossReason, *, after: HoldState = HELD) -> None:
-        """Notify everyone that the lease has ended; the first reason stays.
+        """Mark the lease as lost, and notify everyone concerned; the first reason stays.
 
-        By default this does nothing while a release is under way, because the caller asked for the
-        end, and only the reply can say that the release came too late.
+        By default this does nothing while a release is under way, because the caller has asked for
+        the end of the lease, and only the store's reply can show that the release came too late.
         """
         with self.client.state:
             if self.hold_state not in (after, LOST) or self.lost_by is not None:
                 return
             if reason == "expired":
                 self.cause = self._cause_of_expiry()
-            # Keep this order, so that after an interrupt between any two steps nobody acts on the
-            # lease, and the loss is reported again.
+            # Keep this order, because after an interrupt between any two steps, nobody may act on
+            # the lease, and the loss must be reported again.
             self.change_state(LOST)
             if self._signal is not None:
                 self._signal.set(reason)
@@ -268,6 +269,7 @@ class AsyncHold:
             self.client.holds.lose(self)
         if not self.life.ends_by_itself and reason != "closed":
             # Nothing renews the hold, but its session may live on and would keep the hold for ever.
+            # So withdraw it.
             self.client.cleanup_queue.withdraw_later(self.grant.claim)
         for block in blocks:
             block.interrupt(f"lockfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
@@ -286,7 +288,7 @@ class AsyncHold:
         )
 
     def disown(self) -> None:
-        """Mark the hold lost in a forked child, whatever was reported; it is the parent's hold."""
+        """Mark an inherited hold as lost in a forked child, because it belongs to the parent."""
         self.hold_state = LOST
         self.lost_by = "forked"
         if self._signal is not None:
@@ -303,7 +305,8 @@ class AsyncHold:
         )
 
 
-# The holds of one client, kept by name while they are ours, and only weakly once they are lost.
+# The holds of one client. Holds that are not lost are kept by name; lost holds are referenced only
+# weakly.
 
 
 def wait_at(place: int | None, *, of: AsyncAcquisition) -> Wait[runtime.Context]:
@@ -313,23 +316,23 @@ def wait_at(place: int | None, *, of: AsyncAcquisition) -> Wait[runtime.Context]
 
 
 class AsyncHoldRegistry:
-    """The holds and waits of one client; touched under the client's state lock."""
+    """The holds and waits of one client; used only under the client's state lock."""
 
     __slots__ = ("_adopting", "_by_name", "_has_lost", "_lost", "_state", "_waits")
 
     def __init__(self, state: runtime.StateLock) -> None:
         self._state = state
         self._by_name: dict[str, SmallSet[AsyncHold]] = {}
-        # A lost hold is kept while a caller has a lease on it, because the caller must learn of the
-        # loss before it re-enters.
+        # A lost hold is kept as long as a caller has a lease on it, because the caller must learn
+        # of the loss before it re-enters the lock.
         self._lost: weakref.WeakSet[AsyncHold] = weakref.WeakSet()
         self._has_lost = False
-        # The references are weak, because an acquire that an interrupt ended must not keep its
-        # lease from being adopted.
+        # The references are weak, because an adoption that an interrupt ended must not prevent
+        # another adoption of the same lease.
         self._adopting: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
-        # Weak as above, and the values must not reference their key, because otherwise a task would
-        # never be freed. A wait that has ended stays until its thread or task waits again;
-        # `wait_of` checks that it lasts.
+        # These references are weak too. The values must not reference their key, because otherwise
+        # a task would never be freed. A wait that has ended stays until its thread or task waits
+        # again; `wait_of` ignores such a wait.
         self._waits: weakref.WeakKeyDictionary[
             runtime.Context, tuple[weakref.ref[AsyncAcquisition], int | None]
         ] = weakref.WeakKeyDictionary()
@@ -344,7 +347,7 @@ class AsyncHoldRegistry:
         self._by_name[name] = added(self._by_name.get(name), hold)
 
     def begin_adopting(self, one: AsyncAcquisition) -> bool:
-        """Begin to adopt a claim; false if this client has it, or is adopting it, already.
+        """Begin to adopt a claim; return false if this client already has it or is adopting it.
 
         The store cannot tell two adoptions by one client apart, because it only distinguishes
         clients.
@@ -358,13 +361,13 @@ class AsyncHoldRegistry:
             return True
 
     def end_adopting(self, one: AsyncAcquisition) -> None:
-        """Note that the adoption has ended; the claim is a hold by now, or was not adopted."""
+        """Note that an adoption has ended; its claim has become a hold, or was not adopted."""
         with self._state:
             self._adopting.discard(one)
 
     def remove(self, hold: AsyncHold) -> None:
-        """Forget the hold; call this under the state lock, as above."""
-        if self._has_lost:  # checked first, as in `of`, because this runs at every release
+        """Forget the hold; call this under the state lock, like `add`."""
+        if self._has_lost:  # check this first, because `remove` runs at every release
             self._lost.discard(hold)
         name = hold.grant.claim.name
         if self._by_name.get(name) is hold:
@@ -373,11 +376,11 @@ class AsyncHoldRegistry:
             self._remove_by_name(hold)
 
     def lose(self, hold: AsyncHold) -> None:
-        """Move the hold to the lost ones; each is kept only while a caller has a lease on it."""
+        """Move the hold to the lost holds, each kept only while a caller has a lease on it."""
         with self._state:
             if hold in self.on(hold.grant.claim.name):
-                # Keep this order, so that after an interrupt between any two steps the hold is
-                # still known.
+                # Keep this order, so that after an interrupt between any two steps, the registry
+                # still has the hold.
                 self._has_lost = True
                 self._lost.add(hold)
                 self._remove_by_name(hold)
@@ -391,29 +394,29 @@ class AsyncHoldRegistry:
             self._by_name[name] = left
 
     def may_have(self, name: str) -> bool:
-        """Whether any thread or task here holds the name, or has lost a hold.
+        """Return whether some thread or task of this client holds the name, or has lost any hold.
 
-        This takes no lock, because the current thread or task has added its own holds itself,
-        earlier.
+        This takes no lock. A thread or task only needs to find its own holds, which it has added
+        itself.
         """
         return name in self._by_name or self._has_lost
 
     def may_have_any(self, names: tuple[str, ...]) -> bool:
-        """Whether any thread or task here holds one of the names, or lost a hold; takes no lock."""
+        """Return whether `may_have` is true for at least one of the names; takes no lock."""
         return self._has_lost or not self._by_name.keys().isdisjoint(names)
 
     def has_any(self) -> bool:
-        """Whether any thread or task here has a hold that is not lost; takes no lock, as above."""
+        """Return whether any thread or task here has a hold that is not lost; takes no lock."""
         return bool(self._by_name)
 
     def of(self, context: runtime.Context, name: str) -> AsyncHold | None:
-        """Return the hold that a thread or task has on a name, and would re-enter."""
+        """Return the hold on a name that a thread or task has, and would re-enter."""
         with self._state:
             for hold in each(self._by_name.get(name)):
                 if hold.context() is context and hold.grant.claim.party is None:
                     return hold
             if not self._has_lost:
-                # every acquire passes here, and even counting the set would slow it down
+                # every acquire runs this code, and even counting the set would slow it down
                 return None
             self._has_lost = bool(self._lost)
             for hold in self._lost:
@@ -435,7 +438,7 @@ class AsyncHoldRegistry:
     def wait_of(
         self, who: runtime.Context, *, lasts: Callable[[AsyncAcquisition], bool]
     ) -> Wait[runtime.Context] | None:
-        """Return the wait of a thread or task, if it waits and the wait lasts."""
+        """Return the wait of a thread or task; None if there is none, or it is about to end."""
         with self._state:
             known = self._waits.get(who)
             one = None if known is None else known[0]()
@@ -446,7 +449,7 @@ class AsyncHoldRegistry:
     def waits_at(
         self, name: str, *, lasts: Callable[[AsyncAcquisition], bool]
     ) -> list[Wait[runtime.Context]]:
-        """Return all lasting waits here for a name."""
+        """Return all waits for a name in this client that are not about to end."""
         with self._state:
             waiting = list(self._waits)
         found = [self.wait_of(who, lasts=lasts) for who in waiting]
@@ -455,8 +458,8 @@ class AsyncHoldRegistry:
     def names_of(self, context: runtime.Context) -> set[str]:
         """Return the names that a thread or task holds."""
         with self._state:
-            # Use no generator, because Python swallows an interrupt that strikes while one is
-            # dropped.
+            # Use no generator, because Python swallows an interrupt that strikes while a generator
+            # is dropped.
             return {
                 name
                 for name, holds in self._by_name.items()
@@ -472,7 +475,8 @@ class AsyncHoldRegistry:
     def all(self) -> list[AsyncHold]:
         """Return all holds, including lost ones.
 
-        This takes no lock, because after a fork the thread that held the lock is gone.
+        This takes no lock, because a forked child calls it, and the thread that held the lock may
+        not exist there.
         """
         holds = [hold for holds in self._by_name.values() for hold in each(holds)]
         return list(dict.fromkeys([*holds, *self._lost]))

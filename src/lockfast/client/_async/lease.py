@@ -1,4 +1,4 @@
-"""What the caller holds: a grant, how long it is trusted, and the signal of its loss."""
+"""Leases: what the caller holds, for how long it is trusted, and the signal of its loss."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class AsyncLease(NotPicklable):
     """A lock that the caller holds for a limited time.
 
-    A lease cannot stop its holder. A process that was frozen past the end of its lease runs on
-    until it checks. So pass `token` to whatever you write to, and let the receiver refuse smaller
-    tokens.
+    A lease cannot stop its holder. A process that was frozen until after the end of its lease runs
+    on until it checks the lease. So pass `token` with everything that you write, and let the
+    receiver refuse smaller tokens.
     """
 
     __slots__ = ("__weakref__", "_block", "_handle", "_hold")
@@ -66,14 +66,14 @@ class AsyncLease(NotPicklable):
 
     @property
     def exclusive(self) -> bool:
-        """Whether nobody else can hold the name meanwhile; only then can the token fence."""
+        """Whether nobody else can hold the name at the same time; only then can the token fence."""
         return self._hold.grant.claim.exclusive
 
     @property
     def token(self) -> int:
         """The fencing token, which is larger than that of every earlier holder of this name.
 
-        It orders exclusive leases of one name in one store, and nothing else.
+        Tokens order the exclusive leases of one name in one store, and nothing else.
         """
         token = self._hold.grant.token
         if token is None:
@@ -108,7 +108,7 @@ class AsyncLease(NotPicklable):
 
     @property
     def remaining(self) -> float:
-        """How many seconds the lease stays trusted if it is not renewed again."""
+        """For how many more seconds the lease is trusted if it is not renewed again."""
         if not self.is_trusted:
             return 0.0
         return max(0.0, self._hold.until - self._hold.client.clock.now())
@@ -121,8 +121,8 @@ class AsyncLease(NotPicklable):
     def check(self) -> None:
         """Raise LeaseLost if the holder may no longer act; no I/O.
 
-        The lease may end right after this check, so a write that must not come late has to include
-        the token.
+        The lease may end right after this check. So if a late write would do harm, the write has to
+        include the token.
         """
         handle, hold = self._handle, self._hold
         hold.client.watchdog.notice()
@@ -135,8 +135,8 @@ class AsyncLease(NotPicklable):
     def guard(self) -> RevisionGuard:
         """Return a condition for your own transaction, so that it commits only under this lease.
 
-        On etcd, the transaction must require that `key` still has this `create_revision`. Whichever
-        etcd client sends it, the transaction is refused once the lease has ended, however late it
+        On etcd, the transaction must require that `key` still has this `create_revision`. Once the
+        lease has ended, etcd refuses the transaction, whichever client sends it and however late it
         arrives. This does no I/O; other backends raise ConfigurationError.
         """
         self.check()
@@ -155,10 +155,10 @@ class AsyncLease(NotPicklable):
             raise self._unanswered("renewal")
 
     async def release(self) -> None:
-        """Release this handle; releasing the last one frees the lock.
+        """Release this lease; if it is the last lease on the hold, the lock becomes free.
 
-        Raises NotOwner if it was released before, and LeaseLost if the lease had already ended.
-        After any other error, the release may be tried again.
+        Raises NotOwner if this lease was released before, and LeaseLost if the hold had already
+        ended. After any other error, the release may be tried again.
         """
         handle, hold, client = self._handle, self._hold, self._hold.client
         with client.state:
@@ -183,15 +183,15 @@ class AsyncLease(NotPicklable):
             handle.end()
             raise
         except LockError:
-            # The release was not confirmed. It continues in the background, and the caller may
-            # repeat it.
+            # The release was not confirmed. The release continues in the background, and the caller
+            # may repeat it.
             if release_guard is not None:
                 release_guard.fulfil()
             handle.is_released = False
             raise
         except BaseException:
-            # The release was interrupted. As above, it continues and may be repeated, unless it was
-            # done before a cancellation could strike.
+            # The release was interrupted. As above, the release continues and may be repeated,
+            # unless it was complete before a cancellation could strike.
             if hold.hold_state is OVER:
                 handle.end()
             else:
@@ -200,20 +200,20 @@ class AsyncLease(NotPicklable):
         handle.end()
 
     def _leave_to_others(self) -> None:
-        """Raise if the hold, which has other handles left, has been lost."""
+        """Raise if the hold has been lost; otherwise leave the hold to its other handles."""
         hold, client = self._hold, self._hold.client
         client.watchdog.notice()
         if not hold.is_trusted(client.clock.now()):
             hold.lose("expired")
-        # An untrusted hold need not be lost, because another thread may have released the last
-        # handle meanwhile.
+        # A hold that is no longer trusted need not be lost. Another thread may have released the
+        # last handle meanwhile.
         if hold.lost_by is not None:
             raise hold.error()
 
     async def detach(self) -> str:
-        """End the lease here, and return a text with which `locks.adopt` takes it over, anywhere.
+        """End the lease here, and return a text with which `locks.adopt` can take it over anywhere.
 
-        Nothing renews the lease until it is adopted, which has to happen within its ttl. The ttl
+        Nothing renews the lease until it is adopted. So it must be adopted within its ttl, which
         starts again now. Anyone who has the text can take over the lease.
         """
         self.check()
@@ -237,8 +237,8 @@ class AsyncLease(NotPicklable):
 
     def give_up(self, ended_by: str, *, reported_as: type[Event] = Released) -> None:
         """End the lease here without a request, because it has already ended in the store."""
-        # Keep this order. Until the handle counts as released, it is ours, and a release ends it.
-        # Afterwards nothing can end it, so renewal of the hold must have stopped before.
+        # Keep this order. Until the handle is marked as released, a release can still end it.
+        # Afterwards nothing can end it, so renewal of the hold must have stopped by then.
         handle, hold = self._handle, self._hold
         hold.client.remove(hold)
         handle.is_released, handle.ended_by = True, ended_by
@@ -246,14 +246,14 @@ class AsyncLease(NotPicklable):
         handle.end()
 
     def leave_to_ttl(self) -> None:
-        """Leave the lease to its ttl, so that nothing renews it and no handle releases it."""
+        """Leave the lease to its ttl: nothing renews it, and no handle releases it."""
         self._hold.leave_to_ttl()
 
     def beyond_its_block(self) -> tuple[AsyncLease, AsyncReleaseGuard]:
         """Return a lease that no `with` statement ends, and a guard in case nothing else ends it.
 
         If a block will release this lease, the result is a further lease on the same hold, and the
-        name is free when both have been released. Otherwise the result is this lease.
+        name is free when both leases have been released. Otherwise the result is this lease.
         """
         hold, client = self._hold, self._hold.client
         with client.state:
@@ -281,9 +281,9 @@ class AsyncLease(NotPicklable):
         return self
 
     def enter_block(self, context: runtime.Context) -> None:
-        """Attach the lease to a block of the current thread or task; in asyncio, a loss cancels it.
+        """Attach the lease to a block of this thread or task; in asyncio, a loss cancels the task.
 
-        Raises LeaseLost if the loss was reported already, because it would not be reported again.
+        Raises LeaseLost if the loss was already reported, because no second report would follow.
         """
         hold = self._hold
         with hold.client.state:
@@ -332,6 +332,6 @@ class AsyncLease(NotPicklable):
 
 
 def lease_on(handle: AsyncHandle) -> AsyncLease:
-    """Return the caller's lease, or a new one if the caller has dropped it."""
+    """Return the lease that the caller has, or a new lease if the caller has dropped it."""
     lease = None if handle.lease is None else handle.lease()
     return AsyncLease(handle) if lease is None else lease

@@ -38,12 +38,12 @@ REFUSALS = (BackendError, ConfigurationError)
 """Errors with which the store or its transport reports that a request was not carried out."""
 
 LOST_WAKEUP_POLL_SECONDS = 30.0
-"""Time after which a waiter asks again if the store does not say when to ask, in seconds."""
+"""Time in seconds after which a waiter asks again, if the store does not say when to ask."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The result of an acquire that timed out: the store's last reply, and how long we waited."""
+    """The result of an acquire that timed out: the store's last reply, and the time waited."""
 
     held: Held
     waited: float
@@ -53,30 +53,33 @@ class Cancel(Protocol):
     """A signal that ends a wait from outside, such as a `threading` or `asyncio` event."""
 
     def is_set(self) -> bool:
-        """Whether the wait should end."""
+        """Return whether the wait should end."""
         ...
 
 
 class WhileWaiting(Protocol):
-    """What a waiter does while it is in line."""
+    """Something that a waiter does from time to time while it is in line."""
 
     def look(self) -> float:
-        """Return when to call this again; an exception ends the wait."""
+        """Act once; return when to call this again, or raise to end the wait."""
         ...
 
 
 class AcquireGroup:
-    """Several acquires that are handed over to the caller in one instant, or not at all."""
+    """Several acquires whose leases reach the caller in one instant, or not at all.
+
+    While `owes` is true, no lease of the group has reached the caller yet.
+    """
 
     owes = True
 
 
 class Acquisition:
-    """One call to acquire, from the first request until it holds or has left nothing behind.
+    """One call to acquire, until its claim holds the name or nothing is left of the claim.
 
-    The object exists before the first request and belongs to the calling frames. If it is dropped
-    while it still owes a cleanup, because an interrupt struck where nothing could clean up, the
-    client's background cleans up after it.
+    The object exists before the first request and belongs to the calling frames. If an interrupt
+    strikes where nothing can clean up, the object is dropped while it still owes a cleanup, and the
+    client's background then does the cleanup.
     """
 
     # These are class attributes so that they exist if `__init__` was interrupted, and because most
@@ -86,19 +89,21 @@ class Acquisition:
     _is_unanswered = False
     stands: bool = False
     has_ended: bool = False
-    """Whether something ended the acquire before it returned. It then sends no more requests,
-    though the object may live on."""
+    """Whether something ended the acquire before it returned. An acquire that has ended sends no
+    more requests, even if the object lives on.
+    """
     _outage: OutagePatience | None = None
     _answered_at: float | None = None
     _held = Held(())
     _withdrawal_error: Exception | None = None
     _is_wait_reported = False
     _mention_after = 0.0
-    """The waiting time in seconds after which the log mentions the wait next; 0 before the first
-    wait."""
+    """How long the wait must have lasted, in seconds, before the log mentions it next; 0 before the
+    first wait.
+    """
     cancel: Cancel | None = None
     is_ended_only_by_loss: bool = False
-    """Whether the acquire is cancelled only by the loss of a lease that is acquired with it."""
+    """Whether `cancel` is set only if a lease that is acquired together with this one is lost."""
     hold: Hold | None = None
     handles: tuple[Handle, ...] = ()
     looking: WhileWaiting | None = None
@@ -127,18 +132,19 @@ class Acquisition:
         self.claim: Claim = claim or client.new_claim(lock, context=context, queues=queues)
 
     def leave_behind(self) -> None:
-        """Let the background end the claim or its lease, because this acquire was cut short.
+        """Let the background end the claim or its lease, because this acquire was interrupted.
 
-        This would also happen once the frames are gone. But the code that caught the interrupt has
-        the frames in its traceback, and may ask for the same lock before it drops the traceback.
+        Without this call, the same would happen once the frames of the acquire are gone. But the
+        code that caught the interrupt keeps these frames in its traceback, and may ask for the same
+        lock before it drops the traceback.
         """
-        # A finalizer calls this too, perhaps inside a step that another lock protects, so do no
-        # more than this.
+        # A finalizer calls this method too, perhaps in the middle of a step that another lock
+        # protects, so do no more here than necessary.
         self.has_ended = True
         self.stands = False  # as in `_withdraw`
         if self.owes and (self._together is None or self._together.owes):
             self._client.left_behind(self)
-            self.owes = False  # the background has it, so `__del__` need not hand it over again
+            self.owes = False  # `__del__` must not hand it over again
 
     def __del__(self) -> None:
         self.leave_behind()
@@ -153,7 +159,7 @@ class Acquisition:
             self._client.cleanup_queue.withdraw_later(self.claim)
 
     def _disown(self) -> bool:
-        """Drop the hold of a claim that is about to be withdrawn; return whether there was one."""
+        """Drop the hold of a claim that is about to be withdrawn; return whether it had one."""
         hold = self.hold
         if hold is None or hold not in self._client.holds.on(self.claim.name):
             return False
@@ -161,7 +167,7 @@ class Acquisition:
         return hold.end(OVER, self._client.clock.now())
 
     def lease_on(self, hold: Hold) -> Lease:
-        """Return a lease on the hold; until the caller has it, ending it is up to this acquire."""
+        """Return a lease on the hold; until the caller has the lease, this acquire must end it."""
         handle = Handle(hold, self._lock.ref, self._together)
         with self._client.state:
             self.handles = (handle,)
@@ -171,10 +177,10 @@ class Acquisition:
         return Lease(handle)
 
     def run(self) -> Lease | Refused:
-        """Return a lease, or Refused if the time is up; everything else is raised.
+        """Return a lease, or Refused if the time is up; any other outcome is raised.
 
-        If no lease is returned, the claim afterwards neither holds nor waits, or its withdrawal
-        continues in the background.
+        If no lease is returned, the claim no longer holds or waits, or its withdrawal continues in
+        the background.
         """
         client, sent_at = self._client, self.started
         if client.holds.may_have(self._lock.name):
@@ -185,8 +191,8 @@ class Acquisition:
         client.register_acquire(self)
         try:
             ended: Lease | Refused | None = None
-            # The whole wait runs in one frame, because a task that is woken passes through each of
-            # its frames.
+            # The whole wait runs in one frame, because waking a task costs time for each of its
+            # frames.
             while ended is None:
                 self.owes = True
                 was_unanswered, self._is_unanswered = self._is_unanswered, True
@@ -205,7 +211,7 @@ class Acquisition:
                 sent_at = client.clock.now()
         except BaseException as error:
             # However the acquire ends, even by a cancellation or an interrupt, it must leave
-            # nothing behind in the store. If there is a handle by then, ending the handle is
+            # nothing behind in the store. If the acquire already has a handle, ending the handle is
             # enough.
             if not self.handles:
                 self._withdraw_after(error)
@@ -223,8 +229,8 @@ class Acquisition:
             was_unanswered = self._is_unanswered
             is_done = runtime.shield(self._withdraw())
             if was_unanswered and not is_done and isinstance(error, REFUSALS):
-                # Only the repeat was refused, and an earlier copy of the request may still be
-                # granted.
+                # The store refused only the repeat, and may still grant an earlier copy of the
+                # request.
                 raise OutcomeUnknown(
                     f"an earlier request for {self._lock.name!r} was not answered, and its "
                     f"withdrawal is being retried in the background: {error}",
@@ -234,7 +240,7 @@ class Acquisition:
             return
         error.claim = self.claim.id
         if runtime.shield(self._withdraw()):
-            # The store has answered now, so nothing was acquired and nothing is left behind.
+            # The store has replied, so nothing was acquired and nothing is left behind.
             raise BackendUnavailable(
                 f"{error}; our claim to {self._lock.name!r} was withdrawn, "
                 "so it can be tried again",
@@ -243,7 +249,7 @@ class Acquisition:
         error.about(self._lock.name)
 
     def _give_up(self) -> Refused:
-        """Leave the line, since the time is up."""
+        """Leave the line, because the time is up."""
         if self._queues and not runtime.shield(self._withdraw()):
             raise OutcomeUnknown(
                 f"the store has not confirmed that our claim to {self._lock.name!r} is withdrawn "
@@ -251,15 +257,15 @@ class Acquisition:
                 name=self._lock.name,
                 claim=self.claim.id,
             ) from self._withdrawal_error
-        self.owes = False  # withdrawn, or it never joined the line
+        self.owes = False  # withdrawn, or the claim never joined the line
         self._client.watchdog.notice()
         return self._refused()
 
     def _refused(self) -> Refused:
-        # The holders have aged since the store reported them.
+        # The holders' ages have grown since the store reported them.
         now = self._client.clock.now()
         since = now - (self._answered_at or now)
-        # If the caller did not mean to wait, the delay of a slow store does not count as waiting.
+        # If the caller did not want to wait, the delay of a slow store does not count as waiting.
         waited = now - self.started if self._queues else 0.0
         self._is_wait_reported = False  # before the event, as in `_report_withdrawn`
         if self._queues:
@@ -281,7 +287,7 @@ class Acquisition:
         self._client.emit_claim(Withdrawn, self.claim, (waited, reason))
 
     def _wait(self, answer: Grant | Held) -> Refused | None:
-        """Wait until it is worth asking again; return Refused once the time is up."""
+        """Wait until it is time to ask again; return Refused once the timeout has passed."""
         if isinstance(answer, Grant):
             self._withdraw_and_restart()  # the grant came too late to be trusted
             return None
@@ -322,7 +328,7 @@ class Acquisition:
     def _log_waiting(self, answer: Held, now: float) -> float:
         """Log that the claim still waits, once the wait has lasted long; return when to log next.
 
-        The store is asked again by then, so that the log line is up to date.
+        The acquire asks the store again by then, so that the log line is based on a new reply.
         """
         waited, after = now - self.started, self._mention_after or next_mention(0.0)
         if waited >= after:
@@ -333,9 +339,9 @@ class Acquisition:
         return self.started + after
 
     def _has_lost_its_place(self, answer: Held) -> bool:
-        """Whether a claim that the store knew has lost its place, so that waiting is useless.
+        """Return whether a claim known to the store has lost its place, so that waiting is useless.
 
-        An operator may have broken a hold of which the claimant never learned.
+        An operator may have broken a hold before the claimant learned of the grant.
         """
         is_repeat = self.stands or self._is_unanswered
         return (
@@ -346,20 +352,20 @@ class Acquisition:
         )
 
     def _start_over(self) -> None:
-        """Continue with a new claim; the old one neither holds nor waits, and never will."""
+        """Continue with a new claim; the old claim no longer holds or waits, and never will."""
         if self._is_wait_reported:
             self._report_withdrawn("replaced")
         self.claim = self._client.new_claim(self._lock, context=self.context, queues=self._queues)
         self._is_unanswered = self.stands = False
 
     def _is_inherited(self) -> bool:
-        """Whether the claim was made before a fork, and so belongs to the parent process."""
+        """Return whether the claim was made before a fork, and so belongs to the parent process."""
         return self.claim.client in self._client.earlier_ids
 
     def restart_in_child(self) -> None:
-        """Continue with a claim of our own if a signal handler forked and this is the child.
+        """Continue with a claim of our own, if a signal handler forked and this is the child.
 
-        The earlier claim is the parent's, and so is whatever it is granted.
+        The earlier claim belongs to the parent, and so does any grant of that claim.
         """
         self.owes = self._is_wait_reported = False
         self._start_over()
@@ -370,7 +376,7 @@ class Acquisition:
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
             self._pause_or_raise(error)
             return
-        # An unreadable reply says nothing about what became of the request.
+        # An unreadable reply does not show whether the request was executed.
         self._is_unanswered = was_unanswered or isinstance(error, BackendMisbehaved)
         was_heard = was_unanswered or self._answered_at is not None
         if isinstance(error, BackendUnavailable) and was_heard:
@@ -378,14 +384,14 @@ class Acquisition:
             return
         if isinstance(error, BackendUnavailable):
             self.owes = False  # nothing was ever sent
-        # Otherwise the store refused the claim, with neither a grant nor a wait.
+        # Otherwise the store refused the claim, so the claim neither holds nor waits.
         raise error.about(self._lock.name)
 
     def _pause_or_raise(self, error: LockError) -> None:
         """Pause before asking again, or raise the error."""
         clock = self._client.clock
         now = clock.now()
-        # Do not count from the last reply, because a waiter that was given a time to ask again may
+        # Do not count from the last reply, because a waiter that was told when to ask again may
         # have sent nothing for a long time.
         outage = self._outage or OutagePatience(since=now)
         if not outage.should_retry(
@@ -414,17 +420,17 @@ class Acquisition:
         self._start_over()
 
     def _believed(self, grant: Grant | Held, sent_at: float) -> Hold | None:
-        """Return the hold, or None if it was not granted or came too late to be trusted."""
+        """Return the hold, or None if there is no grant or it came too late to be trusted."""
         if not isinstance(grant, Grant):
             return None
         client = self._client
         if grant.claim.client in client.earlier_ids:
-            return None  # our parent asked, before it forked
+            return None  # the request was the parent's, before the fork
         check_grant(grant, self.claim, life=client.life)
         span = grant.ttl
         if grant.window is not None:
             # When the window ends, the store gives the name to the next claim, however long the ttl
-            # is. Only an answered renewal turns the window into a ttl. Without this bound the two
+            # is. Only an answered renewal turns the window into a ttl. Without this limit, the two
             # holds would overlap.
             sent_at, span = grant.window.since, min(span, grant.window.seconds)
         elif grant.counted_from is not None:
@@ -446,9 +452,9 @@ class Acquisition:
         hold.needs_tombstone = self._is_unanswered
         client.add(hold)
         if grant.claim.client in client.earlier_ids:
-            client.remove(hold)  # forked just before it was added, so the fork did not disown it
+            client.remove(hold)  # the fork came just before `add`, so it did not disown the hold
             hold.disown()
-            return hold  # lost from the start; the parent reports that it was acquired
+            return hold  # lost from the start; the parent reports the acquisition
         if client.dispatcher.away:
             client.dispatcher.answered(self.claim)
         waited = now - self.started
@@ -458,30 +464,30 @@ class Acquisition:
         return hold
 
     def withdraw_unanswered(self) -> bool:
-        """Withdraw a claim that was requested along with others, and leave nothing behind."""
+        """Withdraw a claim that was requested together with others, and leave nothing behind."""
         self._is_unanswered = True
         return self._withdraw()
 
     def _withdraw(self) -> bool:
-        """Leave nothing behind; false if that is not done yet and continues in the background.
+        """Withdraw the claim; return false if the background has to continue the withdrawal.
 
-        Cleanup treats every error as "not done yet". A permission that was revoked for a second is
-        no reason to leave a claim in line, where it would be granted one day.
+        Every error counts as "not done yet". If a permission is revoked for a second, for example,
+        the claim must not stay in line, where it would be granted one day.
         """
         client, now = self._client, self._client.clock.now()
         if self._is_inherited():
             self.owes = False
             return True
-        self.stands = False  # from now on, a cycle check must not count it as waiting
+        self.stands = False  # from now on, a cycle check must not count this as a wait
         self._disown()
         latest = min(now, self._deadline) + client.request_timeout
         try:
             client.backend.withdraw(
                 self.claim, deadline=max(now, latest), tombstone=self._is_unanswered
             )
-        except Exception as error:  # noqa: BLE001 - logged, and goes on
+        except Exception as error:  # noqa: BLE001 - logged and retried
             client.cleanup_queue.report_error(error, "withdraw", self.claim)
-            # A claim that the store has only ever refused is nowhere in line.
+            # A claim that the store has refused each time is not in any line.
             if self._is_unanswered or self._answered_at is not None:
                 client.cleanup_queue.withdraw_later(self.claim)
             self._withdrawal_error = error
@@ -491,21 +497,21 @@ class Acquisition:
         return True
 
     def waits_beyond(self, moment: float) -> bool:
-        """Whether the claim is in line, and nothing known ends its wait before the moment."""
+        """Return whether the claim is in line, with no known reason to stop before that moment."""
         is_ending = self._deadline < moment or runtime.is_being_cancelled(self.context)
         return self.stands and not is_ending
 
     def is_reported_waiting(self) -> bool:
-        """Whether the wait was reported, but not yet its outcome."""
+        """Return whether the wait was reported, but its outcome was not reported yet."""
         return self._is_wait_reported and self.hold is None
 
     def needs_wakeup(self) -> bool:
-        """Whether the wait may have been cancelled, as seen from the background."""
+        """Return whether the wait may have been cancelled; called by the background."""
         try:
             return self.cancel is not None and self.cancel.is_set()
         except (Exception, SystemExit):  # noqa: BLE001 - raised where it is awaited
-            # This is application code, which must not end the watch over all leases. The waiter
-            # calls it again, and gets the exception.
+            # `is_set` is application code, and must not stop the watchdog. The waiter calls it
+            # again, and gets the exception then.
             return True
 
     def _refuse_ended(self) -> None:

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/client/_async/adoption.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""How a detached lease becomes one of ours."""
+"""How a client adopts a detached lease."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NOT_THERE = "it was adopted before or is over, or it belongs to another store or
 
 
 class Adoption(Acquisition):
-    """An acquire whose claim already holds, unless the hold has ended meanwhile.
+    """An acquire whose claim already holds the name, unless the hold has ended meanwhile.
 
-    If the adoption returns no lease, the detached lease stays as it was, and ends by its ttl.
+    If the adoption returns no lease, the detached lease stays as it was, and its ttl ends it.
     """
 
     def __init__(self, client: Client, text: str, options: LockOptions) -> None:
@@ -44,8 +44,9 @@ class Adoption(Acquisition):
         """Return the lease, or raise LeaseLost."""
         client = self._client
         client.enter()
-        # The store would hand the lease to the same client twice, because a client may repeat an
-        # unanswered request. So a job that is delivered twice is detected here.
+        # The store would hand over the lease to the same client twice, because a client may repeat
+        # an unanswered request. So the client itself has to notice if a job is delivered to it
+        # twice.
         if client.cleanup_queue.is_pending(self.claim) or not client.holds.begin_adopting(self):
             raise self._lost("taken")
         try:

@@ -3,12 +3,12 @@
 """Requests that the store has not confirmed yet: claims to withdraw, grants to release.
 
 Cleanup never stops at an error. When we withdraw, release, close or reap, *every* error means "not
-done yet", even a refusal (a revoked permission, a full server), and every step of closing runs
-whatever the step before it raised.
+done yet", even a refusal (a revoked permission, a full server), and each step of closing runs even
+if an earlier step failed.
 
-The requests run in tasks or threads of their own, one per server of the store, which exist only
-while there is something to send. A server that does not answer delays only its own requests, and
-neither a renewal nor the cleanup at another server.
+The requests run in separate tasks or threads, one per server of the store. These exist only while
+there is something to send. A server that does not answer delays only its own requests, and neither
+a renewal nor the cleanup at another server.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class CleanupItem:
 
 @dataclass(slots=True)
 class CleanupRunner:
-    """The task or thread that cleans up at one server; if `task` is None, it is about to start."""
+    """The task or thread that cleans up at one server; `task` is None until it is started."""
 
     kick: runtime.WakeEvent
     task: runtime.Task | None = None
 
     def is_gone(self) -> bool:
-        """Whether the task ended unnoticed, as when a loop that shuts down cancels every task."""
+        """Return whether the task ended unnoticed, as when a loop shuts down and cancels it."""
         return self.task is not None and not self.task.is_alive()
 
 
@@ -71,7 +71,7 @@ class CleanupQueue:
         self._add(grant.claim, grant)
 
     def is_pending(self, claim: Claim) -> bool:
-        """Whether the withdrawal or release of this claim is still pending."""
+        """Return whether the withdrawal or release of this claim is still pending."""
         with self._client.state:
             return any(one.claim.id == claim.id for one in self._open)
 
@@ -81,10 +81,10 @@ class CleanupQueue:
         return not self._open
 
     def _add(self, claim: Claim, grant: Grant | None) -> None:
-        # A store with ttls forgets a hold after its ttl, and a waiting claim that does not answer
-        # when its turn comes. So we give up after twice the ttl and a minute. A store with sessions
-        # keeps both for as long as this client keeps the session alive, so there only a reply, or
-        # the end of the session, ends the cleanup.
+        # A store with ttls forgets a hold after the ttl, and drops a waiting claim that does not
+        # answer when its turn comes. So we give up after twice the ttl and a minute. A store with
+        # sessions keeps holds and waiting claims for as long as this client keeps the session
+        # alive, so there the cleanup ends only with a reply, or with the session.
         now = self._client.clock.now()
         give_up = now + 2 * claim.ttl + 60 if self._client.life.ends_by_itself else FOREVER
         server = self._client.backend.server_of(claim.name)
@@ -96,7 +96,7 @@ class CleanupQueue:
         self.resume()
 
     def resume(self) -> None:
-        """Make sure that pending items are worked on."""
+        """Make sure that a task or thread works on the pending items."""
         if self._open and not self._is_stopping:
             self._begin()
 
@@ -109,7 +109,7 @@ class CleanupQueue:
                 runner = CleanupRunner(runtime.WakeEvent())
                 run = partial(self._run, server, runner.kick)
                 try:
-                    # Record the runner before it begins, because an eager task may end before
+                    # Record the runner before it starts, because an eager task may end before
                     # `spawn` returns.
                     self._runners[server] = runner
                     runner.task = runtime.spawn(run, name="lockfast-followups")
@@ -121,11 +121,11 @@ class CleanupQueue:
                         self._runners.pop(server, None)
 
     def hurry(self, deadline: float) -> None:
-        """Note that the client is closing, so that no reply is waited for beyond this deadline."""
+        """Note that the client is closing, and no wait for a reply may outlast this deadline."""
         self._ends_at = deadline
 
     def stop(self) -> None:
-        """End the background; all pending items get one last try, within one request timeout."""
+        """End the background; each pending item gets one last try, within one request timeout."""
         self._ends_at = min(self._ends_at, self._client.request_deadline())
         if self._open:
             self._begin()
@@ -140,7 +140,7 @@ class CleanupQueue:
         self._open.clear()
 
     def after_fork_in_child(self) -> None:
-        """Start empty, because the parent cleans up its own claims."""
+        """Start empty in the child, because the parent cleans up its own claims."""
         self.__init__(self._client)  # type: ignore[misc]
 
     def _run(self, server: str, kick: runtime.WakeEvent) -> None:
@@ -176,7 +176,7 @@ class CleanupQueue:
                 if one in self._open:
                     self._open.remove(one)
             return
-        # Another server may have replaced the one that did not answer.
+        # Another server may have taken over the name from the server that did not answer.
         server = client.backend.server_of(one.claim.name)
         if server != one.server:
             one.server = server

@@ -38,15 +38,16 @@ if TYPE_CHECKING:
     from lockfast.options import ClientOptions, LockOptions
     from lockfast.runtime.clock import Clock
 
-# How a client closes: it notifies its leases, releases its holds, and closes the store.
+# Closes a client: notifies its leases, releases its holds, and closes the connection to the store.
 
 CLOSE_GRACE_FRACTION = 0.1
-"""Fraction of a request timeout that close allows for releasing holds, if waiting for acquires and
-blocks to end has used up the whole timeout."""
+"""The time that closing allows for releasing holds, as a fraction of a request timeout, if waiting
+for acquires and blocks to end has used up the whole timeout.
+"""
 
 
 class Shutdown:
-    """Closes a client, once however often `run` is called; each step may be repeated."""
+    """Closes a client once, however often `run` is called; each step may be repeated."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -59,13 +60,14 @@ class Shutdown:
     def run(self) -> None:
         """Notify every lease of its loss, then release and close everything.
 
-        A cancellation takes effect only when this is done. An interrupt ends this early, and it may
-        then be called again.
+        A cancellation takes effect only after everything is closed. An interrupt ends the call
+        early; another call then continues the work.
         """
         me = runtime.context()
         with self._client.state:
-            # A second call continues only if it comes from the thread or task of the first call,
-            # which was interrupted, or if that thread or task has ended without finishing.
+            # A second call continues the work only if it comes from the thread or task of the first
+            # call (which was then interrupted), or if that thread or task has ended without
+            # finishing.
             closer = self._closer
             if self._is_done or not (closer in (None, me) or runtime.has_ended(closer)):
                 return
@@ -80,15 +82,16 @@ class Shutdown:
             running_out = [one for one in client.watchdog.watched if one.is_left_to_ttl]
         for hold in (*holds, *running_out):
             hold.lose("closed")
-        # Wait only once for a store that does not answer, however many requests there are.
+        # All these requests share one deadline, so a store that does not answer delays closing only
+        # once.
         deadline = client.request_deadline()
         client.cleanup_queue.hurry(deadline)
         self._step(partial(self._end_acquires, deadline))
         for hold in holds:
             for block in each(hold.blocks):
                 block.finished(deadline=deadline, clock=client.clock)
-        # If the waiting above took all the time, allow a little more, because the holds may be at a
-        # server that answers.
+        # If the waits above have used up the time, allow a little more, because the holds may be at
+        # a server that does answer.
         deadline = max(deadline, client.clock.now() + client.request_timeout * CLOSE_GRACE_FRACTION)
         self._release_all(holds, deadline)
         if client.holds or client.asking():
@@ -105,10 +108,10 @@ class Shutdown:
             raise self._defect
 
     def _step(self, act: Callable[[], None]) -> None:
-        """Run one step; the next ones run whatever it raises, as the `cleanup` module explains.
+        """Run one step; a failure does not stop the next steps, as the `cleanup` module explains.
 
-        A refusal by the store does not make closing fail, because what we held there ends by its
-        ttl. A defect is raised after all steps.
+        A refusal by the store does not make closing fail, because our holds there end by their ttl.
+        A defect is raised after all steps.
         """
         try:
             act()
@@ -137,9 +140,9 @@ class Shutdown:
                 return
 
     def _release(self, hold: Hold, deadline: float) -> bool:
-        """Release a hold unless it may be in use; false if the store did not answer."""
+        """Release a hold unless it may be in use; return false if the store did not answer."""
         # Do not release a hold while a block under it still runs, or while another thread may use a
-        # lease without a block. Such a hold is left to run out.
+        # lease on it without a block. Such a hold ends by its ttl.
         client, owner = self._client, hold.context()
         may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
         if each(hold.blocks) or may_be_used or hold.hold_state is OVER:
@@ -147,12 +150,12 @@ class Shutdown:
         is_answered = True
         try:
             client.backend.release(hold.grant, deadline=deadline, tombstone=hold.needs_tombstone)
-        except Exception as error:  # noqa: BLE001 - the other holds are released all the same
+        except Exception as error:  # noqa: BLE001 - the other holds must still be released
             # The loss of the hold was reported already, and the hold ends by its ttl or with the
             # session.
             client.cleanup_queue.report_error(error, "release", hold.grant.claim)
             is_answered = False
-        client.remove(hold)  # only now, so that a close interrupted before this can be repeated
+        client.remove(hold)  # only now, so that an interrupted close can repeat the release
         return is_answered
 
 
@@ -161,14 +164,14 @@ ASKERS_MAX = 2048
 
 
 class Client:
-    """The state behind a Locks; kept alive by its locks and leases."""
+    """The state behind a Locks; its locks and leases keep it alive."""
 
     def __init__(self, backend: Backend, options: ClientOptions) -> None:
         self.backend = backend
         self.life: Life = life_of(backend.capabilities)
         self.ttl: float = options.ttl
         self.fitting: LockOptions | None = None
-        """The options that were last found to suit this store."""
+        """The latest options that were checked and found suitable for this store."""
         self.warned_patterns: set[str] = set()
         """Patterns of names for which the warning about braces was issued."""
         self.clock: Clock = options.clock
@@ -185,14 +188,14 @@ class Client:
         self.cleanup_queue: CleanupQueue = CleanupQueue(self)
         self._label = options.label or ""
         self.holds: HoldRegistry = HoldRegistry(self.state)
-        # The references are weak, because nobody waits for an acquire that was interrupted and is
-        # gone. A new acquire that gets the same address in memory replaces the old one here.
+        # The references are weak, so that an acquire that an interrupt ended is not kept alive. If
+        # a new acquire gets the same address in memory, its entry replaces the old one.
         self._registered: dict[int, weakref.ref[Acquisition]] = {}
         self._cancellable: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._left_behind: deque[Acquisition | ReleaseGuard] = deque()
         self.closing: Shutdown = Shutdown(self)
         self.earlier_ids: frozenset[str] = frozenset()
-        """The ids that this client had in the processes it was forked from."""
+        """The ids of this client in the processes from which this process was forked."""
         self._set_identity()
         backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
         self._bounds_requests = backend.bound_requests(self.request_timeout)
@@ -210,23 +213,24 @@ class Client:
     def __del__(self) -> None:
         closing: Shutdown | None = getattr(self, "closing", None)
         if closing is None or closing.is_begun or self.earlier_ids or not self.watchdog.was_used:
-            return  # never fully made, or closed, or the parent's, or nothing was opened
+            return  # never completed, or closed, or the parent's, or never used
         message = (
             f"a client of {self.backend.location} was dropped without close(), so its connections "
             "stayed open until now; use `with`, or call close()"
         )
         try:
-            # Pass no `source`, because a recorder of warnings would keep the client alive, and
-            # everything that the client references.
+            # Pass no `source`, because a recorder of warnings would then keep the client alive,
+            # with everything that the client references.
             warnings.warn(message, ResourceWarning, stacklevel=2)
         except ResourceWarning:
-            # Warnings are errors here, and nobody could catch one that a finalizer raises.
+            # The application turns warnings into errors, and nobody could catch an error that a
+            # finalizer raises.
             self.logger.debug(message)
 
     # -- every public call -------------------------------------------------------------
 
     def enter(self) -> None:
-        """Refuse a closed client or a second loop, and report the leases lost meanwhile."""
+        """Refuse a closed client or a second loop; report the leases lost since the last call."""
         self.refuse_closed()
         self.loop_guard.check()
         if self._left_behind:
@@ -239,7 +243,7 @@ class Client:
             raise LocksClosed("this client was closed; make a new one")
 
     def register_acquire(self, one: Acquisition) -> None:
-        """Enter, and record an acquire that asks or waits, so that closing can end it."""
+        """Enter, and record an acquire that is about to ask or wait, so that closing can end it."""
         if self._left_behind:
             self.watchdog.wake()
         if one.started >= self.watchdog.ends_first:
@@ -253,19 +257,19 @@ class Client:
                 self.watchdog.wake()
 
     def unregister_acquire(self, one: Acquisition) -> None:
-        """Remove an acquire that has ended; if it was not granted, it has withdrawn."""
+        """Remove an acquire that has ended; unless it was granted, its claim has been withdrawn."""
         with self.state:
             self._registered.pop(id(one), None)
             if one.cancel is not None:
                 self._cancellable.discard(one)
 
     def is_registered(self, one: Acquisition) -> bool:
-        """Whether that very acquire asks or waits."""
+        """Return whether this very acquire is asking or waiting."""
         ref = self._registered.get(id(one))
         return ref is not None and ref() is one
 
     def asking(self) -> list[Acquisition]:
-        """Return the acquires that ask or wait."""
+        """Return the acquires that are asking or waiting."""
         with self.state:
             found = [ref() for ref in self._registered.values()]
         return [one for one in found if one is not None and not one.has_ended]
@@ -280,7 +284,7 @@ class Client:
         return bool(waiting)
 
     def acquire_deadline(self, sent_at: float, *, ends_at: float) -> float:
-        """Return the deadline of a try sent at `sent_at`, by an acquire that ends at `ends_at`."""
+        """Return the deadline of a request sent at `sent_at`; the acquire ends at `ends_at`."""
         latest = ends_at if self._bounds_requests else min(sent_at, ends_at)
         return latest + self.request_timeout
 
@@ -289,7 +293,7 @@ class Client:
         return self.clock.now() + self.request_timeout
 
     def _snapshot(self) -> ClientSnapshot:
-        """Return the current holds and waits; never older than the last reported event."""
+        """Return the current holds and waits, which reflect every event reported so far."""
         waiting = [one.claim for one in self.asking() if one.is_reported_waiting()]
         return ClientSnapshot(self.id, [one.grant.claim for one in self.holds.kept()], waiting)
 
@@ -299,7 +303,7 @@ class Client:
         """Return a claim with a new, unique id."""
         options = lock.options
         return Claim(
-            os.urandom(16).hex(),  # like new_id(), without a call
+            os.urandom(16).hex(),  # like new_id(), but without the call
             lock.name,
             self.id,
             self.stored_owner(context),
@@ -313,9 +317,9 @@ class Client:
         )
 
     def stored_owner(self, context: runtime.Context) -> str:
-        """Return the owner text for a thread or task, as stores keep it."""
-        # Compare the name too, because a new thread or task may get the address of one that has
-        # ended, but not its name.
+        """Return the owner text of a thread or task, in the form that stores keep."""
+        # Compare the name too. A new thread or task may get the address of an old one that has
+        # ended, but not the old one's name.
         name, asker = runtime.context_name(context), id(context)
         known = self._as_stored.get(asker)
         if known is not None and known[0] == name:
@@ -327,7 +331,7 @@ class Client:
         return owner
 
     def add(self, hold: Hold) -> None:
-        """Add the hold, unless the client was closed during the acquire."""
+        """Add the hold; raise if the client was closed during the acquire."""
         with self.state:
             if self.closing.is_begun:
                 self.refuse_closed()
@@ -346,9 +350,9 @@ class Client:
     def left_behind(self, what: Acquisition | ReleaseGuard) -> None:
         """Let the background end what an interrupt left; takes no lock, callable from any thread.
 
-        From now on, the handles that were left do not count as held by a thread or task. An acquire
-        of the same name waits until they are ended. It neither re-enters their hold nor is refused
-        as a deadlock.
+        From now on, the handles left behind do not count as held by a thread or task. An acquire of
+        the same name waits until the handles have ended: it does not re-enter their hold, and is
+        not refused as a deadlock.
         """
         for handle in what.handles:
             handle.is_left_behind = True
@@ -356,7 +360,7 @@ class Client:
         self.watchdog.kick()
 
     def clear_up(self) -> None:
-        """End what was left behind; called only in the background, which nothing interrupts."""
+        """End what was left behind; called only in the background, where no interrupt strikes."""
         while self._left_behind:
             self._left_behind.popleft().clear_up()
 
@@ -377,9 +381,9 @@ class Client:
         self._release_later(hold)
 
     def end(self, hold: Hold) -> None:
-        """Release a hold; raise LeaseLost if it had ended before."""
-        # Do this in one step, because the background may be about to send the release too, if the
-        # caller was interrupted.
+        """Release a hold; raise LeaseLost if the hold had already ended."""
+        # Do this in one step, because after an interrupt in the caller, the background may be about
+        # to send the release too.
         with self.state:
             self._drop(hold)
             if self.closing.is_shut or hold.lost_by == "forked":
@@ -401,7 +405,7 @@ class Client:
                 raise hold.error() from error
             name = hold.grant.claim.name
             if was_sent_before and not isinstance(error, OutcomeUnknown):
-                # Only the repeat was refused, and the first request may have freed the lock.
+                # Only the repeat was refused. The first request may have freed the lock.
                 raise OutcomeUnknown(
                     f"an earlier release of {name!r} was not answered, and its repeat failed: "
                     f"{error}",
@@ -411,13 +415,13 @@ class Client:
             error.about(name)
             raise
         except BaseException:
-            # After an interrupt, too, it is unknown whether the lock was released.
+            # An interrupt, too, leaves it unknown whether the lock was released.
             self._release_later(hold)
             raise
         if not was_trusted:
             hold.lose("expired")
             raise hold.error()
-        # The hold was not lost if a release from the background reached the store before ours.
+        # If a release from the background reached the store before ours, the hold was not lost.
         if not (was_ours or was_sent_before or hold.hold_state is ENTRUSTED):
             why = self._loss_reason(hold, answered_at=self.clock.now())
             hold.lose(why, after=RELEASING)
@@ -432,13 +436,14 @@ class Client:
         is_clean = hold.end(ENTRUSTED, self.clock.now())
         self.cleanup_queue.release_later(hold.grant)
         if not is_clean:
-            hold.lose("expired")  # sent too late; no change if lost or entrusted before
+            hold.lose("expired")  # sent too late; no effect if lost or entrusted before
 
     def _loss_reason(self, hold: Hold, *, answered_at: float) -> LossReason:
-        # If the reply came after the deadline of the lease, the lease expired, however early the
-        # release was sent.
+        # If the reply came after the deadline of the lease, the reason is "expired", however early
+        # the release was sent.
         otherwise: LossReason = "taken" if answered_at < hold.until else "expired"
-        # A renewal of a lease that has ended changes nothing, but shows whether it was broken.
+        # Renewing a lease that has ended changes nothing, but the reply shows whether the lease was
+        # broken.
         try:
             [outcome] = self.backend.renew([hold.grant], deadline=self.request_deadline())
         except LockError:
@@ -452,7 +457,7 @@ class Client:
         self.closing.run()
 
     def after_fork_in_child(self) -> None:
-        """Drop all holds and take a new identity."""
+        """Drop all holds and take a new identity, in the child."""
         holds = self.holds.all()
         asking = [one for ref in self._registered.values() if (one := ref()) is not None]
         self.state = runtime.StateLock()
@@ -473,5 +478,5 @@ class Client:
 
 
 def new_id() -> str:
-    """Return 128 random bits from the system, because a fork would copy a generator's state."""
+    """Return 128 random bits from the system; a fork would copy the state of a Python generator."""
     return os.urandom(16).hex()

@@ -39,26 +39,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Hooks run outside the calls that report to them.
+# Hooks run outside of the calls whose events they receive.
 #
 # A hook is application code and may be slow. So it never runs in a call that acquires, releases or
 # renews. Such a call queues a note, and one task or thread per hook delivers the notes in order.
-# That task or thread exists only while there is something to deliver, and a little longer.
+# The task or thread ends a while after the last delivery.
 
 HOOK_QUEUE_MAX = 10_000
-"""Maximum number of events that wait for one hook; further events are dropped, with a warning."""
+"""Maximum number of events queued for one hook; further events are dropped, with a warning."""
 HOOK_ROUND_SECONDS = 0.02
 """Pause between deliveries while many events arrive, in seconds. Waking a thread for each event
-would cost more than most hooks do."""
+would cost more than most hooks themselves.
+"""
 HOOK_IDLE_SECONDS = 30.0
-"""Time without events after which the background ends, in seconds; it restarts when needed."""
+"""Time without events after which the task or thread ends, in seconds; it restarts when needed."""
 HOOK_RECOUNT_SECONDS = 10.0
-"""Interval at which a hook that keeps counts gets a fresh snapshot, in seconds. This is
-needed because an interrupt, which can strike anywhere, may have lost an event."""
+"""Interval at which a hook that keeps counts gets a fresh snapshot, in seconds. The snapshot
+corrects the counts if an interrupt has lost an event.
+"""
 
 
 class HookQueue(Generic[T]):
-    """Delivers to one hook; events may come from any thread."""
+    """Delivers events to one hook; the events may come from any thread."""
 
     def __init__(
         self,
@@ -121,20 +123,20 @@ class HookQueue(Generic[T]):
     def _start(self) -> None:
         with self._state:
             if self._is_shut or (self._task is not None and self._task.is_alive()):
-                return  # another thread started it; it checks the queue before it sleeps
+                return  # another thread started the task; it checks the queue before it sleeps
             self._kick, self._ended = kick, ended = runtime.WakeEvent(), runtime.WakeEvent()
             run = partial(self._run, kick, ended)
             try:
                 self._task = runtime.spawn_taskless(run, name="lockfast-hooks")
             except RuntimeError as error:
-                # No thread can be started right now, so the next event tries again.
+                # No thread can be started right now. The next event tries again.
                 self._logger.warning("%s has to wait: %s", self._what, error)
 
     def _run(self, kick: runtime.WakeEvent, ended: runtime.WakeEvent) -> None:
         try:
             self._needs_waking = False
-            # An interrupted start can leave a run that is not recorded; it ends here once another
-            # run has replaced its event.
+            # An interrupted start can leave a run that is not recorded. That run ends here, once
+            # the event of another run has replaced its own.
             while kick is self._kick:
                 kick.clear()
                 if self._pending:
@@ -150,10 +152,11 @@ class HookQueue(Generic[T]):
             ended.set()
 
     def _sleep_until_event(self, kick: runtime.WakeEvent) -> bool:
-        """Sleep until there is something to deliver; false if stopping, or idle for too long."""
-        with self._state:  # not in the middle of `_wake`, which would then clear the flag again
+        """Sleep until there is something to deliver; return false if stopping or idle too long."""
+        with self._state:  # not during `_wake`, which would clear the flag again
             self._needs_waking = True
-        # Check the queue only now, because an event queued before the flag was set woke nobody.
+        # Check the queue only now, because an event that was queued before the flag was set did not
+        # wake this task or thread.
         if self._pending or (not self._is_stopping and kick.wait(HOOK_IDLE_SECONDS)):
             self._needs_waking = False
             return True
@@ -175,7 +178,7 @@ class HookQueue(Generic[T]):
         return True
 
     def _send_snapshot_if_due(self, *, is_due: bool) -> None:
-        """Give the hook a fresh snapshot if `is_due`, or if the last one is too old."""
+        """Give the hook a fresh snapshot if `is_due`, or if the last snapshot is too old."""
         now = time.monotonic()
         if self._catch_up is not None and (
             is_due or now >= self._counted_at + HOOK_RECOUNT_SECONDS
@@ -195,9 +198,9 @@ class HookQueue(Generic[T]):
         Call `begin_stopping` first.
         """
         if self._pending:
-            self._wake()  # queued after the run had ended
+            self._wake()  # queued after the background had ended
         if runtime.is_background():
-            return  # a hook closes its own client; the rest is delivered when the hook returns
+            return  # a hook closes its own client; the other events are delivered after it returns
         ended, task = self._ended, self._task
         if task is None or ended is None:
             self._deliver(self._pending)  # no thread could be started, for example at exit
@@ -211,7 +214,7 @@ class HookQueue(Generic[T]):
             self._logger.warning("closed before %s has heard of %d events", self._what, left)
 
     def after_fork_in_child(self) -> None:
-        """Start empty, because the parent delivers what is queued."""
+        """Start empty in the child, because the parent delivers the queued events."""
         self.__init__(  # type: ignore[misc]
             self._deliver,
             catch_up=self._catch_up,
@@ -221,16 +224,17 @@ class HookQueue(Generic[T]):
         )
 
 
-# The logger is looked up here and not per client, because an interrupt while `logging` looks up a
-# logger leaves that module's lock held, and every other thread would wait for it for ever.
+# Look up the logger here, once, and not for each client. If an interrupt strikes while `logging`
+# looks up a logger, a lock in `logging` stays held, and every other thread waits for that lock for
+# ever.
 _log = logging.getLogger("lockfast")
 
 
-# What a client reports, and where it goes: to the log at once, to each hook in the background.
+# The events of a client, which go to the log at once, and to each hook in the background.
 
 
 class EventDispatcher:
-    """The single place where events are reported: passes them to the log and to the hooks."""
+    """The single place where events are reported; it passes them to the log and to the hooks."""
 
     def __init__(
         self,
@@ -248,7 +252,7 @@ class EventDispatcher:
         self._snapshot = snapshot
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._queue_for(hook)) for hook in options.hooks]
-        # These are looked up once, because lookups would slow down every acquire.
+        # Look these up once, because lookups would slow down every acquire.
         self._queues = [
             (delivery.tell, hook.capture if isinstance(hook, NoteSink) and hook.captures else None)
             for hook, delivery in self._hooks
@@ -257,7 +261,7 @@ class EventDispatcher:
             self._call_each, what="a hook for lost leases", logger=self.logger, home=home
         )
         self.away: dict[str, float] = {}
-        """When requests began to fail, by server."""
+        """For each server, the time at which requests began to fail."""
 
     def _queue_for(self, hook: Hook) -> HookQueue[EventNote]:
         runtime.refuse_hook(hook)
@@ -286,7 +290,7 @@ class EventDispatcher:
         """Report an event to the log and the hooks; the facts are the event's own fields."""
         is_logged, tells = self.logger.isEnabledFor(LOG_LEVELS[kind]), self._queues
         if not (is_logged or tells):
-            return  # an uncontended acquire should not pay for events that nobody receives
+            return  # an uncontended acquire should not pay for events without a receiver
         at = time.time()
         if is_logged:
             note = EventNote(kind, claim, token, at, None, facts)
@@ -306,7 +310,7 @@ class EventDispatcher:
     # -- the store ---------------------------------------------------------------------
 
     def failed(self, request: StoreRequest, error: BaseException, claim: Claim | None) -> None:
-        """Report a failed request, about one claim or about several."""
+        """Report a failed request, which concerned one claim or several."""
         reason = store_failure_of(error)
         if reason is None:
             return
@@ -316,7 +320,7 @@ class EventDispatcher:
         self.emit_claim(StoreError, claim or NO_CLAIM, (request, reason, str(error)))
 
     def answered(self, claim: Claim) -> None:
-        """Report that the store answers again, if it did not before."""
+        """Report that the store answers again, if it did not answer before."""
         since = self.away.pop(self._backend.server_of(claim.name), None)
         since = self.away.pop("", since)
         if since is not None:
@@ -330,7 +334,7 @@ class EventDispatcher:
         self.logger.log(level_of(event), "%s", log_line(event), extra=extra)
 
     def _call_hook(self, hook: Hook, notes: deque[EventNote]) -> None:
-        with suppress(IndexError):  # a close that stopped waiting has emptied the queue
+        with suppress(IndexError):  # a close that gave up waiting may have emptied the queue
             while notes:
                 event = event_of(notes.popleft(), owner=self.owner, store=self._store)
                 self._guarded(hook, event)
@@ -338,7 +342,7 @@ class EventDispatcher:
     def _call_sink(self, sink: NoteSink, notes: deque[EventNote]) -> None:
         some: list[EventNote] = []
         keep, take = some.append, notes.popleft
-        with suppress(IndexError):  # as above
+        with suppress(IndexError):  # as in `_call_hook`
             while notes:
                 keep(take())
         self._guarded(partial(sink.take, owner=self.owner, store=self._store), some)
@@ -347,21 +351,21 @@ class EventDispatcher:
         self._guarded(partial(sink.set_right, store=self._store), self._snapshot())
 
     def _call_each(self, calls: deque[tuple[Callable[[Any], object], Lease]]) -> None:
-        with suppress(IndexError):  # as above
+        with suppress(IndexError):  # as in `_call_hook`
             while calls:
                 hook, lease = calls.popleft()
                 self._guarded(hook, lease)
 
     def _guarded(self, hook: Callable[[Any], object], argument: object) -> None:
-        """Call a hook of the application; its failure never harms a lease.
+        """Call a hook of the application; a failure of the hook never harms a lease.
 
-        A hook that tries to exit does no harm either. In a background thread, SystemExit would only
-        end the deliveries to this hook.
+        A hook that raises SystemExit does no harm either; in a background thread, it would only end
+        the deliveries to the hook.
         """
         try:
             runtime.called(hook, argument)
         except Exception:
-            # This is application code, so whatever it raises is logged and ends here.
+            # The hook is application code, so any error that it raises is logged and ends here.
             self.logger.exception("a hook of the application failed: %r", hook)
         except BaseException:
             # This is SystemExit or the like. In a thread of the application it may be an interrupt,
@@ -377,18 +381,18 @@ class EventDispatcher:
     # -- closing -----------------------------------------------------------------------
 
     def stop(self, *, deadline: float) -> None:
-        """Deliver what is queued, but not beyond the deadline; then report nothing more."""
+        """Deliver the queued events, but not beyond the deadline; afterwards report nothing."""
         deliveries: list[HookQueue[Any]] = [
             *(delivery for _, delivery in self._hooks),
             self._on_lost,
         ]
         for one in deliveries:
-            one.begin_stopping()  # all of them first, because one may use up the deadline
+            one.begin_stopping()  # begin with all hooks, because one hook may use up the deadline
         for one in deliveries:
             one.stop(deadline=deadline, clock=self._clock)
 
     def after_fork_in_child(self) -> None:
-        """Start empty, because the parent reports its own events."""
+        """Start empty in the child, because the parent reports its own events."""
         self.away.clear()
         self._on_lost.after_fork_in_child()
         for _, delivery in self._hooks:

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/client/_async/handle.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""One acquire's share in a hold, as the lock and the hold see it; and sets of such shares."""
+"""Handles: one acquire's share in a hold, as seen by the lock and the hold; and sets of handles."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A set that usually has one element, and then is that element.
+# A set that usually has one element, and is then represented by the element itself.
 #
 # Python's garbage collector visits every live container again and again. With a list around each
 # handle, block and hold, a thousand holds would keep the collector busy. So a single element is
-# stored directly, and a container is created only for the second element. Callers must assign what
-# these functions return, as in `kept = added(kept, one)`.
+# stored directly, and a container is created only for the second element. Callers must assign the
+# results of these functions, as in `kept = added(kept, one)`.
 
 
 class SeveralItems(dict[T, None]):
@@ -40,7 +40,7 @@ SmallSet: TypeAlias = T | SeveralItems[T] | None
 
 
 def added(some: SmallSet[T], one: T) -> SmallSet[T]:
-    """Return the collection with one more element at its end."""
+    """Return the set with one more element at its end."""
     if some is None:
         return one
     if isinstance(some, SeveralItems):
@@ -50,12 +50,12 @@ def added(some: SmallSet[T], one: T) -> SmallSet[T]:
 
 
 def without(some: SmallSet[T], one: T) -> SmallSet[T]:
-    """Return the collection without this element; an element that is absent changes nothing."""
+    """Return the set without this element; removing an absent element changes nothing."""
     if some is one:
         return None
     if isinstance(some, SeveralItems):
         some.pop(one, None)
-        if len(some) <= 1:  # empty if an interrupt came between a return and its assignment
+        if len(some) <= 1:  # may be empty, if an interrupt struck before an assignment
             return next(iter(some), None)
     return some
 
@@ -71,10 +71,10 @@ def each(some: SmallSet[T]) -> tuple[T, ...]:
 
 
 class Handle:
-    """A share in a hold, released exactly once; touched under the client's state lock.
+    """A share in a hold, which is released exactly once; used only under the client's state lock.
 
     The caller's lease is referenced only weakly. A caller that drops its lease may still call
-    `lock.release()`, but not once its thread or task has ended.
+    `lock.release()`, as long as its thread or task has not ended.
     """
 
     __slots__ = (
@@ -99,16 +99,17 @@ class Handle:
         self.is_released: bool = False
         self.is_ended: bool = False
         self.is_left_behind: bool = False
-        """Whether an interrupt left the handle to the background, which ends it because no caller
-        has it."""
+        """Whether the handle was left to the background after an interrupt. The background ends
+        such a handle, because no caller has it.
+        """
         self.ended_by: str = "released"
 
     def is_kept(self) -> bool:
-        """Whether the caller still has the lease."""
+        """Return whether the caller still has the lease."""
         return self.lease is not None and self.lease() is not None
 
     def is_under_way(self) -> bool:
-        """Whether the handle was acquired along with others, none of which a caller has yet."""
+        """Return whether the handle is acquired together with others that no caller has yet."""
         return self.together is not None and self.together.owes
 
     def end(self) -> None:
@@ -120,7 +121,7 @@ class Handle:
 
 
 class ReleaseGuard:
-    """Handles that must be ended, kept only by the code that is about to end them.
+    """Handles that must be ended; only the code that is about to end them references this object.
 
     In threads an interrupt (an exception from a signal handler or a time limit) can be raised at
     any call, even before the `try` or inside the `except` that would have cleaned up. So cleanup
@@ -153,7 +154,7 @@ class ReleaseGuard:
         self.handles = ()
 
     def clear_up(self) -> None:
-        """End, in the background, the handles that were not ended."""
+        """End those handles, in the background, that were not ended before."""
         if self._entered is not None:
             self._entered.discard(self._block)
         for handle in self.handles:
@@ -166,14 +167,15 @@ class ReleaseGuard:
 
     def __del__(self) -> None:
         # A finalizer may run anywhere, even inside a step that another lock protects, so do no more
-        # than this.
+        # here than necessary.
         for handle in self.handles:
             if not handle.is_ended:
                 self._client.left_behind(self)
                 return
 
 
-# The `with` blocks entered through one shared object, and by which thread or task.
+# The `with` blocks that were entered through one shared object, and the thread or task that entered
+# each block.
 
 
 class Entered(Protocol):
@@ -205,8 +207,8 @@ class OpenBlocks(Generic[B]):
     def pop(self) -> B:
         """Remove and return the innermost block of the current thread or task, which is leaving it.
 
-        A block may also be left by a thread or task that did not enter it (a fixture, an exit
-        stack). In that case the block is most likely one whose own thread or task has ended.
+        A thread or task may also leave a block that it did not enter (in a fixture or an exit
+        stack). In that case, the thread or task that entered the block has most likely ended.
         """
         with self._client.state:
             only = self._blocks
@@ -225,7 +227,7 @@ class OpenBlocks(Generic[B]):
             return innermost
 
     def discard(self, block: B) -> None:
-        """Forget a block that was ended in another way, if it is recorded here."""
+        """Forget a block that was ended in another way, if the block is recorded here."""
         with self._client.state:
             self._blocks = without(self._blocks, block)
 

@@ -74,16 +74,16 @@ class Lock(NotPicklable):
         self.options = options
         self._client = client
         self.ref: weakref.ref[Lock] = weakref.ref(self)
-        """The reference that its holds and handles keep; created once, because every acquire needs
-        it."""
-        # Kept in order of acquisition, because a caller may discard the lease that `acquire`
-        # returns and end it with `release`.
+        """A weak reference for holds and handles; created once, because every acquire needs it."""
+        # The handles in order of acquisition. A caller may discard the lease that `acquire`
+        # returns, and end the lease with `release`.
         self._handles: SmallSet[Handle] = None
         self._entered: OpenBlocks[Lease] = OpenBlocks(client)
         if options is not client.fitting:
             _refuse_misfit(client, options)
-            # The next lock usually has the same options. Options with a hook are not remembered,
-            # because the hook would then live as long as the client.
+            # The next lock usually has the same options, so these need not be checked again.
+            # Options with a hook are not remembered, because the hook would then live as long as
+            # the client.
             client.fitting = None if options.on_lost else options
 
     # -- acquire and release -----------------------------------------------------------
@@ -98,7 +98,7 @@ class Lock(NotPicklable):
     ) -> Lease:
         """Return a lease, or raise AcquireTimeout; timeout None waits for ever, 0 tries once.
 
-        The timeout covers the wait in line; a store that does not answer may add one request
+        The timeout covers the wait in line; a store that does not answer may add up to one request
         timeout. `cancel` is a `threading` or `asyncio` event. When another thread or task sets it,
         the wait ends with NotAcquired and the claim leaves the line.
         """
@@ -111,7 +111,7 @@ class Lock(NotPicklable):
         try:
             answer = attempt.run()
             if isinstance(answer, Refused):
-                raise self.timed_out(answer)  # noqa: TRY301 - a task goes through each frame
+                raise self.timed_out(answer)  # noqa: TRY301 - a further frame slows down wakeups
             attempt.owes = False  # the caller has it now, as no interrupt strikes before the return
             return answer  # noqa: TRY300 - as above
         except BaseException:
@@ -149,8 +149,8 @@ class Lock(NotPicklable):
     def locked(self) -> bool:
         """Whether a new caller would have to wait.
 
-        As in asyncio and threading, a semaphore with enough permits left is not locked. The answer
-        may be stale when it arrives.
+        As in asyncio and threading, a semaphore with enough permits left is not locked. The result
+        may be out of date when this returns.
         """
         self._client.enter()
         deadline = self._client.request_deadline()
@@ -162,7 +162,7 @@ class Lock(NotPicklable):
         self._handles = added(self._handles, handle)
 
     def forget(self, handle: Handle) -> None:
-        """Drop a handle that was ended."""
+        """Drop a handle that has ended."""
         with self._client.state:
             self._handles = without(self._handles, handle)
 
@@ -180,9 +180,9 @@ class Lock(NotPicklable):
     # -- re-entry ----------------------------------------------------------------------
 
     def reentered(self, attempt: Acquisition) -> Lease | None:
-        """Return another handle on the hold that this thread or task already has, if any."""
+        """Return another lease on the hold that this thread or task already has, if any."""
         if self.options.owner is not None:
-            return None  # the store records what an explicit owner holds
+            return None  # only the store records the holds of an explicit owner
         with self._client.state:
             # Check the hold and take the handle in one step, because another thread may be
             # releasing the last handle.
@@ -191,8 +191,8 @@ class Lock(NotPicklable):
                 return None
             if hold.is_trusted(self._client.clock.now()):
                 return attempt.lease_on(hold) if self._fits(hold) else None
-        # The loss is reported once, so a caller that acquires again after this error knows that its
-        # hold is a new one.
+        # This error reports the loss, and only once. So a caller that acquires again afterwards
+        # gets a new hold.
         hold.lose("expired")
         self._client.remove(hold)
         raise hold.error(hint=UNRELEASED)
@@ -204,7 +204,7 @@ class Lock(NotPicklable):
                 name=self.name,
             )
         if hold.grant.claim.capacity != self.capacity:
-            return False  # the store refuses the claim and names both capacities
+            return False  # the store will refuse the claim, in an error that names both capacities
         warn_of_shared_owner(self.name)
         if hold.grant.claim.weight < self.weight:
             raise WouldDeadlock(
@@ -268,7 +268,7 @@ class Lock(NotPicklable):
 
 
 def _refuse_misfit(client: Client, options: LockOptions) -> None:
-    """Raise if the store cannot support the options."""
+    """Raise if the store does not support the options."""
     capabilities = client.backend.capabilities
     checked_ttl(options.ttl, minimum=client.backend.min_ttl)
     if options.ttl != client.ttl and not client.life.has_own_ttl:
@@ -325,8 +325,8 @@ class _WriteLock(_OfTwo):
 class RWLock(NotPicklable):
     """Many readers or one writer at a time; neither can starve the other.
 
-    A writer may read, because it re-enters its own hold. A reader that asks to write would wait for
-    itself, and is refused with WouldDeadlock.
+    A writer may also read, because it re-enters its own hold. A reader that asks to write would
+    wait for itself, so this raises WouldDeadlock.
     """
 
     _advice = "pass on its name, and make the lock there"
@@ -343,7 +343,10 @@ class RWLock(NotPicklable):
         self._write = _WriteLock(client, name, options)
 
     def read(self) -> Lock:
-        """Return the lock that readers share. Its token only numbers readers; it fences nothing."""
+        """Return the lock that readers share.
+
+        The token of a reader's lease only numbers the readers, and cannot fence.
+        """
         return self._read
 
     def write(self) -> Lock:

@@ -95,7 +95,7 @@ class Locks(NotPicklable):
         clock: Clock | None = None,
         **backend_options: object,
     ) -> None:
-        from lockfast import urls  # imported late, because only `urls` knows the backends
+        from lockfast import urls  # imported late, because `urls` knows all backends
 
         clock = Clock() if clock is None else clock
         options = ClientOptions(
@@ -116,17 +116,17 @@ class Locks(NotPicklable):
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
-        """Return locks on the store that a client of yours connects to.
+        """Return locks on the store to which a client of yours connects.
 
         From a redis-py or valkey-py client of this flavour (Redis, RedisCluster, or what
         Sentinel.master_for returns), or from a KazooClient for either flavour, only the settings
-        are read, once. Its connections stay yours, and we do not use them.
+        are read, once. The client's connections stay yours, and we do not use them.
 
         From an SQLAlchemy engine, a psycopg pool or connection, or a connection of a MySQL driver,
-        we borrow a connection for each request, and return it as it was. Nothing that you pass in
-        is ever closed by us.
+        we borrow a connection for each request, and return it as it was. We never close anything
+        that you pass in.
         """
-        from lockfast import urls  # imported late, because only `urls` knows the backends
+        from lockfast import urls  # imported late, because `urls` knows all backends
 
         clock = Clock() if clock is None else clock
         options = ClientOptions(
@@ -152,11 +152,11 @@ class Locks(NotPicklable):
     ) -> Self:
         """Return locks over connections that your function makes, a new one at each call.
 
-        `backend` is their kind: "postgresql" (psycopg), "mysql" or "mariadb" (PyMySQL, or asyncmy
-        in asyncio). The connections then belong to us. We keep them while they are useful, and
-        close them.
+        `backend` is the kind of the connections: "postgresql" (psycopg), "mysql" or "mariadb"
+        (PyMySQL, or asyncmy in asyncio). The connections then belong to us: we keep them while they
+        are useful, then close them.
         """
-        from lockfast import urls  # imported late, because only `urls` knows the backends
+        from lockfast import urls  # imported late, because `urls` knows all backends
 
         clock = Clock() if clock is None else clock
         options = ClientOptions(
@@ -181,10 +181,10 @@ class Locks(NotPicklable):
     ) -> Self:
         """Return Redlock locks on several nodes, one node for each of your clients.
 
-        The clients are redis-py or valkey-py clients of this flavour. As in `from_client`, only
-        their settings are read, once.
+        The clients are redis-py or valkey-py clients of this flavour. As in `from_client`, only the
+        settings of the clients are read, once.
         """
-        from lockfast import urls  # imported late, because only `urls` knows the backends
+        from lockfast import urls  # imported late, because `urls` knows all backends
 
         clock = Clock() if clock is None else clock
         options = ClientOptions(
@@ -226,8 +226,8 @@ class Locks(NotPicklable):
         return self._set_up(backend, options)
 
     def _set_up(self, backend: Backend, options: ClientOptions) -> Self:
-        # Check the options first, because creating a client registers it with its store, and for
-        # closing at exit.
+        # Check the options first, because a client registers itself with its store, and for being
+        # closed at exit.
         self._defaults = options.for_locks(shortest_ttl=backend.min_ttl)
         self._client = Client(backend, options)
         return self
@@ -354,7 +354,7 @@ class Locks(NotPicklable):
         - `skipped`: what a skipped call returns; None by default.
         - `options`: as for `lock()`.
         """
-        if is_bare(name, caller=sys._getframe(1)):  # noqa: SLF001 - Python has no other way
+        if is_bare(name, caller=sys._getframe(1)):  # noqa: SLF001 - the only way to get a frame
             raise locked_without_name(name)
         instead = checked_skipped(skipped, if_held=checked_if_held(if_held))
         lock_options = self._options(options)
@@ -412,11 +412,11 @@ class Locks(NotPicklable):
 
     @property
     def location(self) -> str:
-        """Where the store is, for people to read; without a password."""
+        """Where the store is, for people to read; without the password."""
         return self._client.backend.location
 
     def inspect(self, name: str) -> Inspection:
-        """Return who holds a name and who waits for it; may be stale when it arrives."""
+        """Return who holds a name and who waits for it; the result may be out of date."""
         self._client.enter()
         deadline = self._client.request_deadline()
         return self._client.backend.inspect(checked_name(name), deadline=deadline)
@@ -425,9 +425,9 @@ class Locks(NotPicklable):
     def is_current(self, sequencer: str) -> bool:
         """Whether the lease that `lease.sequencer` describes still holds, as the store sees it.
 
-        This is never true of a lease that ended before this call (released, expired, broken or
-        taken), nor of a lease that another store or namespace granted. The lease may end a moment
-        later, so compare tokens where that matters.
+        The result is never true for a lease that ended before this call (released, expired, broken
+        or taken), or that another store or namespace granted. The lease may end a moment later, so
+        compare tokens where that matters.
         """
         client = self._client
         client.enter()
@@ -440,8 +440,9 @@ class Locks(NotPicklable):
     def survey(self, prefix: str = "") -> Iterator[Inspection]:
         """Yield every name in use that starts with the prefix, in byte order.
 
-        If a part of the store cannot be reached, the names in the other parts are yielded first,
-        and then BackendUnavailable says what is missing. Without an error the list is complete.
+        If a part of the store cannot be reached, this yields the names in the other parts, and then
+        raises BackendUnavailable, which says what is missing. Without an error the list is
+        complete.
         """
         self._client.enter()
         deadline = self._client.request_deadline()
@@ -454,10 +455,11 @@ class Locks(NotPicklable):
     ) -> tuple[Holder, ...]:
         """End all leases on a name, including our own, and return their holders.
 
-        With a token, end only the lease that has that very token; with an owner, end only what that
-        explicit owner holds, in any process. If another owner holds the name by then, nothing is
-        broken and nothing returned. A holder in another client does not notice before its next
-        renewal, and only the token stops it sooner. Leases of this client are notified at once.
+        With a token, this ends only the lease that has exactly that token; with an owner, only the
+        leases of that explicit owner, in any process. If the name has another holder by then, no
+        lease is ended and nothing is returned. A holder in another client notices the end only at
+        its next renewal; until then, only the token can stop it. Leases of this client are notified
+        at once.
         """
         client = self._client
         client.enter()
@@ -499,11 +501,12 @@ class Locks(NotPicklable):
     # -- closing -----------------------------------------------------------------------
 
     def close(self) -> None:
-        """Notify every lease of its loss, release what nobody uses, and close the connections."""
+        """Notify every lease of its loss, release all unused holds, and close the connections."""
         self._client.close()
 
     def __del__(self) -> None:
-        # Locks and leases may live on and keep the client alive. Without any, nothing should.
+        # Locks and leases may outlive this object and keep the client alive. If there are none,
+        # nothing should keep it alive.
         client: Client | None = getattr(self, "_client", None)
         if client is not None and not client.closing.is_begun:
             client.watchdog.end_when_idle()

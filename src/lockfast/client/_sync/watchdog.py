@@ -2,8 +2,8 @@
 # Do not edit: change the source and run `make generate`.
 """The background of one client, which renews its leases and reports their loss.
 
-One task or thread watches all leases, never one per lock. All renewals that are due together go in
-one request, from a task or thread that exists only for this request. The watching task or thread
+One task or thread watches all leases, never one per lock. Leases that are due together are renewed
+together, by a task or thread that exists only for this purpose. The watching task or thread itself
 must not wait for the store, because then nothing would report the leases that end meanwhile.
 """
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 WATCHDOG_MIN_SLEEP_SECONDS = 0.0005
 CANCEL_LATENCY_SECONDS = 0.05
-"""Interval at which `cancel` events are checked while a wait has one, in seconds. They are polled,
-because an event of the application notifies nobody when it is set. The check sends no request."""
-WATCHDOG_IDLE_SECONDS = 30.0
-"""Time with nothing to watch after which the background ends, in seconds; it restarts when needed.
+"""Interval at which `cancel` events are checked, in seconds. They have to be polled, because an
+event of the application does not notify us when it is set. The check sends no request.
 """
+WATCHDOG_IDLE_SECONDS = 30.0
+"""Time with nothing to watch after which the background ends, in seconds; it restarts on demand."""
 
 
 class Watchdog:
@@ -48,12 +48,13 @@ class Watchdog:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.watched: dict[Hold, None] = {}
-        """The holds that it watches; touched under the client's state lock."""
+        """The watched holds; used only under the client's state lock."""
         self._renewing: set[runtime.Task] = set()
         self.ends_first: float = FOREVER
         """When the first of the watched holds ends; `notice` has nothing to report before then."""
         self.wakes_at: float = FOREVER
-        """When the background is to run next; if that is long past, something kept it from running.
+        """When the background is due to run next; if that time is long past, something kept it from
+        running.
         """
         self._kick: runtime.WakeEvent | None = None
         self._task: runtime.TasklessRunner | None = None
@@ -61,7 +62,7 @@ class Watchdog:
         self._must_renew_all = False
         self._is_dropped = False
         self.was_used: bool = False
-        """Whether the background ever had something to do."""
+        """Whether the background has ever had something to do."""
 
     # -- called by the client ----------------------------------------------------------
 
@@ -74,7 +75,7 @@ class Watchdog:
             self._run_before(hold.next_look_at)
 
     def hurry(self) -> None:
-        """Renew everything now, because the backend suspects a loss; callable from any thread."""
+        """Renew all leases now, because the backend suspects a loss; callable from any thread."""
         self._must_renew_all = True
         self.kick()
 
@@ -87,21 +88,22 @@ class Watchdog:
     def end_when_idle(self) -> None:
         """Let the background end as soon as it has nothing to watch; callable from any thread.
 
-        The background keeps the client and its connections alive. It starts again when needed.
+        As long as the background runs, it keeps the client and its connections alive. It starts
+        again when needed.
         """
         self._is_dropped = True
         self.kick()
 
     def wake(self) -> None:
-        """Make the background check its holds now; start it if it does not run."""
+        """Make the background check its holds now; start the background if it does not run."""
         with self._client.state:
             self._run_before(-FOREVER)
 
     def notice(self, now: float | None = None) -> None:
-        """Report every loss that is due by the clock, before the caller's call returns.
+        """Report every loss that is due by the clock, before a call of the application returns.
 
-        Usually the background has reported it already, but not if the process, the loop or the
-        whole machine was asleep.
+        Usually the background has already reported the loss, but not if the process, the loop or
+        the whole machine was suspended.
         """
         if now is None:
             now = self._client.clock.now()
@@ -115,8 +117,8 @@ class Watchdog:
         if isinstance(answer, Proven):
             outcome, start = Renewal.RENEWED, answer.counted_from
         elif answer is Renewal.RENEWED and hold.life.is_proven:
-            # The reply does not say from when the ttl counts. Counting from the request would trust
-            # a deposed leader.
+            # The reply does not say when the ttl starts. Counting from the request would mean to
+            # trust a deposed leader.
             outcome = Renewal.UNKNOWN
         else:
             outcome = answer
@@ -147,12 +149,13 @@ class Watchdog:
             else:
                 hold.unanswered, hold.asked_at = False, None
                 hold.span = ttl = hold.grant.ttl
-                # After a late reply or with an old proof, the lease may still be at risk.
+                # After a late reply, or with an old proof of the session, the lease may still be at
+                # risk.
                 if not hold.is_at_risk(now):
                     is_safe_again, hold.at_risk_reported = hold.at_risk_reported, False
                     hold.at_risk_noted = False
                 # The proof of a session may be so old that a renewal is due already. Then renew
-                # soon, but not at once, because that would repeat for ever.
+                # soon, but not at once, which could repeat without end.
                 due = max(
                     due_after(sent_at=sent_at, ttl=ttl, life=hold.life),
                     retry_after_silence(now=now, ttl=ttl),
@@ -177,7 +180,7 @@ class Watchdog:
             renewal.join()
 
     def after_fork_in_child(self) -> None:
-        """Start empty, because the parent's thread renews the parent's leases."""
+        """Start empty in the child, because the parent renews its own leases."""
         self.__init__(self._client)  # type: ignore[misc]
 
     # -- the background ----------------------------------------------------------------
@@ -191,19 +194,19 @@ class Watchdog:
             self.wakes_at = FOREVER
             self._task = runtime.spawn_taskless(partial(self._run, kick), name="lockfast-watchdog")
         elif moment < self.wakes_at and self._kick is not None:
-            # Wake it only if it would oversleep, because waking a thread at every acquire costs
-            # more than the acquire.
+            # Wake the background only if it would sleep too long, because waking a thread at every
+            # acquire would cost more than the acquire itself.
             self._kick.set()
 
     def _run(self, kick: runtime.WakeEvent) -> None:
         client = self._client
         idle_since = client.clock.now()
-        # An interrupted start can leave a run that is not recorded; it ends here once another run
-        # has replaced its event.
+        # An interrupted start can leave a run that is not recorded. That run ends here, once the
+        # event of another run has replaced its own.
         while kick is self._kick and not self._is_stopping:
             kick.clear()
             if self._is_stopping:
-                break  # set between the check above and the clear
+                break  # `stop` came between the check above and `clear`
             now = client.clock.now()
             client.clear_up()
             client.cleanup_queue.resume()
@@ -222,7 +225,7 @@ class Watchdog:
                 if self.watched:
                     idle_since = now
                 elif self._is_dropped or now - idle_since > WATCHDOG_IDLE_SECONDS:
-                    # end early only once, so that a lock still in use works as before
+                    # end early only once, so that a lock that is still in use works as before
                     self._is_dropped = False
                     self._task = None
                     return
@@ -270,8 +273,8 @@ class Watchdog:
     def _report_at_risk(self, hold: Hold, now: float) -> None:
         """Report that the lease is at risk, unless it was renewed or lost in the meantime.
 
-        The hook of another lease may take time. A late report would read as if the risk were the
-        latest state.
+        The hook of another lease may delay this report. A late report would give the impression
+        that the lease is still at risk.
         """
         with self._client.state:
             is_so = hold.at_risk_reported = hold.at_risk_noted and hold.hold_state is HELD
@@ -279,14 +282,14 @@ class Watchdog:
             hold.tell(AtRisk, (hold.until - now,))
 
     def _tell(self, lost: list[tuple[Hold, LossReason]]) -> None:
-        """Report each loss, whatever the hook of another lease does."""
+        """Report each loss, even if the hook for another loss raises."""
         while lost:
             hold, reason = lost.pop(0)
             try:
                 hold.lose(reason)
             except BaseException:
-                # A hook exits the program, during a call by the application. Report the other
-                # losses before that.
+                # A hook exits the program, in a call by the application. Report the other losses
+                # before the exit.
                 self._tell(lost)
                 raise
 
@@ -315,7 +318,8 @@ class Watchdog:
 
     def _renew_all(self, due: list[Hold]) -> None:
         # Renew in batches, each with its own deadline. No request timeout is long enough for a
-        # hundred thousand leases, and the replies to the first batch must not wait for the last.
+        # hundred thousand leases, and the replies to the first batch must take effect before the
+        # last batch is sent.
         client, left = self._client, due
         size = client.backend.renewals_at_once
         try:
@@ -323,7 +327,7 @@ class Watchdog:
                 some, left = left[:size], left[size:]
                 self._renew(some, sent_at=client.clock.now())
         finally:
-            if left:  # after a cancellation, for example; these are renewed later
+            if left:  # after a cancellation, for example; the rest is renewed later
                 unknown = [(hold, Renewal.UNKNOWN) for hold in left]
                 self._answered(unknown, sent_at=client.clock.now())
 
@@ -342,13 +346,13 @@ class Watchdog:
             client.dispatcher.failed("renew", error, _one_of(due))
             outcomes = unknown
         except Exception:
-            # This is a defect in the backend, perhaps for one lease only, so the others must live
-            # on.
+            # This is a defect in the backend, which may concern only one lease. The other leases
+            # must live on.
             client.logger.exception("the backend failed in a renewal")
             outcomes = unknown
         except BaseException:
-            # This task was cancelled, perhaps along with all others. Another task will renew the
-            # leases.
+            # This task was cancelled, perhaps along with all other tasks. Another task will renew
+            # the leases.
             self._answered(unknown, sent_at=sent_at)
             raise
         silent = [hold for hold, outcome in outcomes if outcome is Renewal.UNKNOWN]
@@ -385,12 +389,13 @@ class Watchdog:
         try:
             warnings.warn(message, ResourceWarning, stacklevel=2)
         except ResourceWarning:
-            # Warnings are errors here, and no caller could catch this one, so write it to the log.
+            # The application turns warnings into errors, and no caller could catch an error here,
+            # so write the warning to the log.
             self._client.logger.warning(message)
 
 
 def _one_of(holds: Sequence[Hold]) -> Claim | None:
-    """Return the claim that a request was about, or None if it was about several."""
+    """Return the claim that a request concerned, or None if it concerned several claims."""
     return holds[0].grant.claim if len(holds) == 1 else None
 
 

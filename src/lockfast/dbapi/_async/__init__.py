@@ -1,1 +1,1 @@
-"""Statements on the caller's connection; the source of the sync flavour."""
+"""Runs statements on the caller's connection; the source of the sync flavour."""

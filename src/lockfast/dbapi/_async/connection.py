@@ -1,8 +1,8 @@
-"""The caller's connection, whatever its library: runs a statement and returns its result.
+"""Runs a statement on the caller's connection, whatever its library, and returns the result.
 
-The connection is used in the caller's transaction, between the caller's own statements. So nothing
-is begun, committed or rolled back here, and the connection's own settings for rows and cursors
-stay.
+The connection is used in the caller's transaction, between the caller's own statements. So this
+module begins, commits and rolls back nothing, and leaves the connection's own settings for rows and
+cursors as they are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class AsyncCallersConnection:
         return self.kind.dialect
 
     async def run(self, statement: Statement) -> StatementResult:
-        """Run the statement; errors pass through, except about a missing table, column or key."""
+        """Run the statement; only errors about a missing table, column or key are converted."""
         words = statement.words(self.kind.marks)
         try:
             if self.kind.library == "sqlalchemy":

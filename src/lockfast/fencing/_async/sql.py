@@ -1,4 +1,4 @@
-"""Rows that refuse a late holder; the token is kept in a column of the row itself.
+"""Rows that refuse a late holder's writes; a column of the row itself keeps the token.
 
 All functions run in the caller's transaction, on the caller's connection, and commit nothing.
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from lockfast.dbapi.statements import Statement, Table
 
-# One write to a row. If it changed nothing, the row is read to find out why.
+# One write to a row. If nothing was changed, a query finds out why.
 
 WRITE_ATTEMPTS = 5
 """Maximum number of attempts. An attempt fails only if the row was inserted between two of our
 statements."""
 
 ROWS_REPLACED = 2
-"""MySQL's row count for an INSERT that found its row and changed it."""
+"""MySQL's row count for an INSERT that found the row and changed it."""
 
 
 class AsyncRowWrite:
@@ -54,7 +54,7 @@ class AsyncRowWrite:
         """Write to the row, and insert it if it does not exist."""
         values = self._row.checked(values)
         statement = self._row.insert_or_update(values, self._who.token)
-        # On MySQL, 1 may also mean that the row was found and left as it was.
+        # On MySQL, 1 may also mean that the row was found but not changed.
         written_count = ROWS_REPLACED if self._connection.dialect is MYSQL else 1
         missing_hint = (
             "was neither found nor made: another unique key of the table has those values, or the "
@@ -92,10 +92,11 @@ class AsyncRowWrite:
         )
 
     async def _refuse_inexact(self, *, is_ours: bool) -> None:
-        """Read the token back, because a 32-bit column rounds it, and would accept stale tokens.
+        """Read the token back, because a 32-bit column rounds tokens and accepts stale ones.
 
-        No single statement returns a column's type in all databases, so its content is checked. The
-        column may contain a later holder's token by now, but never a smaller one after our write.
+        No single statement returns a column's type in all databases, so the content of the column
+        is checked. By now the column may contain a later holder's token, but after our write never
+        a smaller token than ours.
         """
         token = self._who.token
         for [found] in (await self._connection.run(self._row.read_back())).rows:
@@ -104,14 +105,16 @@ class AsyncRowWrite:
                 raise inexact(mark, token, what=str(self._row), column=self._row.fence)
 
     async def _is_written(self, values: Mapping[str, Any], missing_hint: str) -> bool:
-        """Return whether the row is as it should be, although no row count says so.
+        """Return whether the row has been written as it should be, although no row count shows it.
 
-        Our token may be there from an earlier write of ours, while this write hit another row that
-        has one of its unique values. MySQL does not report such a conflict, and does not count a
-        row that stays the same. So a plain UPDATE is run, which would be refused because of the
-        conflict. The other databases count the rows they find. So if our token is there without a
-        count, this holder has just inserted the row through another connection, and the write is
-        tried again.
+        An earlier write of ours may have put our token there, while the present write conflicted
+        with another row that has one of its unique values. MySQL does not report such a conflict,
+        and does not count a row that stays the same. So a plain UPDATE is run, which the conflict
+        makes fail.
+
+        The other databases count every row that was found. So if our token is there although no row
+        was counted, this holder has just inserted the row through another connection, and the write
+        is tried again.
         """
         if self._connection.dialect is not MYSQL:
             return False
@@ -157,15 +160,16 @@ async def fenced_update(
     *,
     fence: str = "fence",
 ) -> None:
-    """Write to a row; raise StaleToken and write nothing if it has seen a later holder's token.
+    """Write to a row; raise StaleToken and write nothing if the row has a later holder's token.
 
     `key` and `values` map columns to their values; `fence` is a 64-bit column for the token
     (BIGINT). One holder may write as often as it likes.
 
     The check does not stop a late write that arrives before the next holder has written to this
-    row, so let each holder `seal` the row before it reads. It does not cover other rows, reads,
-    statements that bypass it, or a row that was deleted and inserted again. The write is final when
-    the caller's transaction is committed, and not before.
+    row, so let each holder `seal` the row before it reads. The check does not cover other rows,
+    reads, statements that bypass it, or a row that was deleted and inserted again.
+
+    The write is final when the caller's transaction is committed, and not before.
     """
     await AsyncRowWrite(connection, table, key, lease, fence).update(values)
 
@@ -179,10 +183,10 @@ async def fenced_upsert(
     *,
     fence: str = "fence",
 ) -> None:
-    """Write to a row as `fenced_update` does, and insert it if there is none.
+    """Write to a row as `fenced_update` does, and insert the row if it does not exist.
 
     The key has to be unique by a constraint of the table. The limits of `fenced_update` apply here
-    too. A deleted row has also forgotten its token, so a late holder can insert it again. To
+    too. When a row is deleted, its token is lost, so a late holder can insert the row again. To
     prevent that, mark rows as deleted instead.
     """
     await AsyncRowWrite(connection, table, key, lease, fence).insert_or_update(values)
@@ -199,11 +203,11 @@ async def seal(
     """Write the token to a row and nothing else; call it before you first read the row.
 
     Once this is committed, an earlier holder's late write is refused, so the values that you read
-    afterwards stay true until a later holder comes. Raises StaleToken if a later holder has come
-    already. A row that does not exist cannot be sealed; `fenced_upsert` inserts it.
+    afterwards stay valid until a later holder writes. Raises StaleToken if a later holder has
+    already written. A row that does not exist cannot be sealed; `fenced_upsert` inserts it.
 
-    Commit the seal before you read. Until then it keeps the row locked, and a process that freezes
-    meanwhile would block every later holder.
+    Commit the seal before you read. Until the commit, the row is locked, and if the process
+    freezes, it blocks every later holder.
 
     The seal does not stop a write that an earlier holder made before, nor a write without a guard.
     """

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/fencing/_async/redis.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Redis keys that refuse a late holder; the token is kept in another key."""
+"""Redis keys that refuse a late holder's writes; another key keeps the largest token."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class RedisGuard:
-    """Writes through your Redis client, each in one step with the check of the token.
+    """Writes through your Redis client; each write and the check of its token are one step.
 
     `client` is a Redis (standalone, or from `Sentinel.master_for`) or a RedisCluster. On a cluster
     the mark and all keys of a write have to be in one slot. `mark` is the key that keeps the
     largest token. Use one mark for each lock, without an expiry, and let only guards write to it.
 
-    The guard does not stop a late write that arrives before the next holder's first, so let each
-    holder `seal` before it reads. It does not cover writes that bypass it. A failover or a restart
-    that loses the last writes may lose the mark with them, and so may `maxmemory` with a policy
-    that evicts keys without an expiry.
+    The guard does not stop a late write that arrives before the next holder's first write, so let
+    each holder `seal` before it reads. Nor does the guard cover writes that bypass it. If a
+    failover or a restart loses the last writes, the mark may be lost too; the same is true if
+    `maxmemory` has a policy that evicts keys without an expiry.
     """
 
     def __init__(self, client: Any, mark: str | bytes) -> None:  # noqa: ANN401 - not installed with us
@@ -42,7 +42,7 @@ class RedisGuard:
         self._client = client
         self._mark = mark
 
-    def command(self, lease: Presented, command: str, key: str | bytes, *arguments: object) -> Any:  # noqa: ANN401 - whatever the command answers
+    def command(self, lease: Presented, command: str, key: str | bytes, *arguments: object) -> Any:  # noqa: ANN401 - the command's reply
         """Run a command on one key, such as `("SET", key, value)`, and return the server's reply.
 
         Raises StaleToken, and does nothing, if a later holder has written or sealed.
@@ -61,7 +61,7 @@ class RedisGuard:
         *,
         keys: Sequence[str | bytes] = (),
         arguments: Sequence[Any] = (),
-    ) -> Any:  # noqa: ANN401 - whatever the script answers
+    ) -> Any:  # noqa: ANN401 - the script's reply
         """Run your script with these KEYS and ARGV, and return its reply.
 
         Raises StaleToken, and does not run the script, if a later holder has written or sealed.
@@ -71,9 +71,9 @@ class RedisGuard:
         )
 
     def seal(self, lease: Presented) -> None:
-        """Raise the mark and write nothing else; call it before the first read.
+        """Raise the mark and write nothing else; call this before the first read.
 
-        From then on an earlier holder's late write is refused.
+        From then on, late writes by earlier holders are refused.
         """
         self._run(lease, redis_scripts.around(redis_scripts.EMPTY_SCRIPT), keys=[], arguments=[])
 
@@ -84,7 +84,7 @@ class RedisGuard:
         *,
         keys: list[str | bytes],
         arguments: list[Any],
-    ) -> Any:  # noqa: ANN401 - whatever the caller's part answers
+    ) -> Any:  # noqa: ANN401 - the reply of the caller's part
         who = shown(lease)
         keys = [self._mark, *keys]
         check_slots(self._client, keys)

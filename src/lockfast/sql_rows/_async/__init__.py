@@ -1,1 +1,1 @@
-"""Rows of the caller's own tables; the source of the sync flavour."""
+"""Works on rows of the caller's own tables; the source of the sync flavour."""

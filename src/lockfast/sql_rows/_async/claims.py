@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from lockfast.dbapi.statements import Table
 
 
-# One row that is ours for a while.
+# A row that one worker has claimed for a while.
 
 
 class AsyncClaimedRow(Row):
-    """A row as a mapping from column names to values, with its lease, which is renewed.
+    """A row as a mapping from column names to values, with a lease that is renewed.
 
-    Leaving its `with` block gives an unfinished row back, even after an exception. A row that is no
-    longer referenced can be claimed again when its ttl has run out.
+    Leaving the row's `with` block gives an unfinished row back, even after an exception. If nothing
+    references the row any more, it can be claimed again when its ttl has run out.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class AsyncClaimedRow(Row):
     ) -> None:
         super().__init__(columns)
         self.lease = lease
-        self._lock = lock  # the lease references it only weakly
+        self._lock = lock  # the lease has only a weak reference to it
         self._claim = claim
         self._claimable = worker.claimable
         self._worker = worker
 
     @property
     def token(self) -> int:
-        """Larger than the token of every earlier claim of this row."""
+        """A number that is larger than the token of every earlier claim of this row."""
         return self._claim.token
 
     def check(self) -> None:
@@ -67,12 +67,12 @@ class AsyncClaimedRow(Row):
         self.lease.check()
 
     async def finish(self, connection: Any = None, /, **changes: object) -> None:  # noqa: ANN401
-        """Write the result and end the claim; StaleToken if another worker has claimed it since.
+        """Write the result and end the claim; raise StaleToken if another worker has the row.
 
-        Only the database decides, so a late result is accepted if nobody else has had the row.
-        `changes` should take the row out of the set that can be claimed, or it is claimed again. If
-        you pass a connection, this is part of your transaction there, and takes effect when you
-        commit.
+        Only the database decides, so a late result is accepted if no other worker has claimed the
+        row. `changes` should remove the row from the set of rows that can be claimed; otherwise the
+        row is claimed again. If you pass a connection, the write is part of your transaction there,
+        and takes effect when you commit.
         """
         claimable = self._claimable
         claimable.keyed.refuse_own(changes, claimable.until, claimable.token)
@@ -83,8 +83,8 @@ class AsyncClaimedRow(Row):
         if failure is not None:
             raise failure
         self.lease.give_up("finished")
-        # Do not wait inside the caller's transaction. A renewal under way may be waiting for the
-        # commit of that transaction, which comes only after we have returned.
+        # Do not wait inside the caller's transaction. A renewal under way may be waiting for that
+        # transaction to commit, which happens only after we have returned.
         await self._worker.end_when_done(waits=connection is None)
 
     async def _finish_by_ourselves(self, changes: Mapping[str, object]) -> LockError | None:
@@ -95,7 +95,7 @@ class AsyncClaimedRow(Row):
             return await self._worker.connections.use(work)
         except LockError:
             raise
-        except Exception as error:  # the error may come from any driver
+        except Exception as error:  # any driver may raise this error
             raise OutcomeUnknown(
                 f"whether {self.lease.name!r} was finished is not known: {error}",
                 name=self.lease.name,
@@ -125,7 +125,7 @@ class AsyncClaimedRow(Row):
         )
 
     async def release(self) -> None:
-        """Give the row back unchanged, to be claimed at once; LeaseLost if its lease had ended."""
+        """Give the row back unchanged, for others to claim; LeaseLost if its lease had ended."""
         try:
             await self.lease.release()
         finally:
@@ -156,14 +156,15 @@ class AsyncClaimedRow(Row):
         return f"<{type(self).__name__} {self.lease.name!r} token={self.token}>"
 
 
-# What the rows of one worker share: the client that renews them, and its connections.
+# The resources that all rows of one worker share: the client that renews the rows, and the
+# connections.
 
 Claimed = tuple[AsyncAcquisition, AsyncClaimedRow]
-"""A row, and the acquisition that gives it back if it is never handed out."""
+"""A row, and the acquisition that gives the row back if the caller never receives it."""
 
 
 class AsyncWorker:
-    """Claims rows, and lives until its loop has ended and its last row is finished or released."""
+    """Claims rows; it lives until its loop has ended and its last row is finished or released."""
 
     def __init__(
         self, claimable: Claimable, connections: AsyncOwnConnections, *, ttl: float
@@ -179,7 +180,7 @@ class AsyncWorker:
         self._is_over = False
 
     async def claim(self, limit: int) -> list[Claimed] | None:
-        """Return rows that are ours now; None if other transactions locked them."""
+        """Return rows that are ours now; None if other transactions have locked all candidates."""
         sent_at = self.clock.now()
         found = await self._rows.claim(limit, self._options.ttl)
         if found is None:
@@ -206,29 +207,31 @@ class AsyncWorker:
         attempt.owes = True
         hold = await attempt.accept_grant(Grant(claim, token, claim.ttl), sent_at)
         if hold is None:
-            # The claim took so long that another worker may have the row, so it was given back.
+            # The claim took so long that another worker may have the row, so the row was given
+            # back.
             return None
         lease = attempt.lease_on(hold)
         return attempt, AsyncClaimedRow(row, lease=lease, lock=lock, claim=claim, worker=self)
 
     async def end_when_done(self, *, is_over: bool = False, waits: bool = True) -> None:
-        """Close the client, once the loop has ended and no row is held any more.
+        """Close the client if the loop has ended and no row is held any more.
 
         This waits for a renewal that is under way. With `waits=False`, only the idle connection is
-        closed, and the client's background work ends when nothing is left to do.
+        closed, and the client's background work ends by itself when nothing is left to do.
         """
         self._is_over = self._is_over or is_over
         if self._is_over and not self._client.holds:
             await (self._client.aclose() if waits else self.connections.aclose())
 
     async def aclose(self) -> None:
-        """Close now; the leases of rows that are still held are lost."""
+        """Close now, even if rows are still held; their leases are lost."""
         await self._client.aclose()
 
 
 STOP_LATENCY_SECONDS = 0.05
-"""Polling interval for a stop request while idle, needed because a signal handler can only set a
-flag."""
+"""Interval at which an idle loop checks for a stop request, in seconds. A signal handler can only
+set a flag, so the flag has to be polled.
+"""
 CLAIM_TRIES = 12
 """Number of attempts, over a few seconds, when other transactions have locked every claimable row.
 """
@@ -245,15 +248,16 @@ def claim_rows(
     ttl: float = 30.0,
     poll: float | None = None,
     until: str = "claimed_until",
-    token: str = "claim_token",  # noqa: S107 - the name of a column
+    token: str = "claim_token",  # noqa: S107 - the name of a column, not a secret
 ) -> AsyncClaimedRows:
     """Return an iterator over the rows that this worker claims, the oldest first.
 
-    No two workers have the same row at once. A row is ours for `ttl` seconds and renewed until it
-    is finished or released. The row of a worker that crashed can be claimed again after its ttl,
-    and a slow worker's result is rejected (StaleToken) if another worker has claimed the row since.
-    Up to `limit` rows are claimed at once. When no row is left the loop ends. With `poll`, it
-    instead looks for rows again every `poll` seconds, until SIGTERM or `stop()`.
+    No two workers have the same row at once. A row is claimed for `ttl` seconds, and the claim is
+    renewed until the row is finished or released. If a worker crashes, its row can be claimed again
+    after the ttl. If a worker is so slow that another worker has claimed the row, its result is
+    rejected (StaleToken). Up to `limit` rows are claimed at once. When no row is left, the loop
+    ends. With `poll`, the loop instead looks for rows again every `poll` seconds, until SIGTERM or
+    `stop()`.
 
     `connect` returns a new connection each time; we commit and close it. `until` and `token` are
     two columns of the table, a double and a 64-bit integer, both NULL or 0 at first. Times are
@@ -268,14 +272,14 @@ def claim_rows(
         AsyncOwnConnections(connect),
         ttl=checked_ttl(ttl, minimum=AsyncRowLeases.min_ttl),
     )
-    # The worker is created at the first row, on the loop that it is then bound to.
+    # The worker is created when the first row is requested, on the loop to which it will be bound.
     return AsyncClaimedRows(make, limit=checked_count("limit", limit), poll=checked_poll(poll))
 
 
 class AsyncClaimedRows:
-    """An iterator; leaving its `with` block gives back claimed rows that were not handed out."""
+    """An iterator over claimed rows; leaving its `with` block gives back rows not handed out."""
 
-    _is_over = True  # in case the constructor is interrupted
+    _is_over = True  # in case an interrupt ends the constructor
     _signal: StopsAtSigterm | None = None
 
     def __init__(
@@ -294,9 +298,9 @@ class AsyncClaimedRows:
         self._is_over = False
 
     def __del__(self) -> None:
-        # A `for` statement does not report that it was left early. In the background, the client
-        # gives back rows that were claimed and not handed out. Here we make sure that no connection
-        # stays open, and that no signal handler remains for a loop that is gone.
+        # A `for` statement does not report that it was left early. If that happens, the client's
+        # background gives back rows that were claimed and not handed out. This method makes sure
+        # that no connection stays open, and that no signal handler remains for a loop that is gone.
         if self._signal is not None:
             self._signal.undo()
         if not self._is_over and self._worker is not None:
@@ -316,12 +320,12 @@ class AsyncClaimedRows:
             if self._waiting:
                 attempt, row = self._waiting[0]
                 if not row.lease.is_trusted:
-                    # The row waited here for longer than its ttl and no renewal succeeded, so
-                    # another worker may have it by now.
+                    # The row was in this queue for longer than its ttl, and no renewal succeeded,
+                    # so another worker may have it by now.
                     await self._give_back_next()
                     continue
                 self._waiting.popleft()
-                # From here on the caller has the row, since nothing can interrupt before the
+                # From here on the caller has the row, because no interrupt strikes before the
                 # return.
                 attempt.owes = False
                 return row
@@ -357,9 +361,10 @@ class AsyncClaimedRows:
             await runtime.sleep(min(left, STOP_LATENCY_SECONDS))
 
     async def _end(self) -> None:
-        """Give back the rows that were claimed and not handed out, and claim no more.
+        """Give back the rows that were claimed and not handed out, and claim no further rows.
 
-        A failure does not stop the remaining rows; the first failure is raised at the end.
+        After a failure, the remaining rows are still given back; the first failure is raised at the
+        end.
         """
         self._is_over = True
         if self._signal is not None:
@@ -380,7 +385,7 @@ class AsyncClaimedRows:
             await row.release()
 
     async def aclose(self) -> None:
-        """Give back rows that were not handed out, and end; leases of rows still held are lost."""
+        """Give back rows that were not handed out, and end; the leases of held rows are lost."""
         try:
             await self._end()
         finally:

@@ -1,7 +1,7 @@
-"""The backend port for claimed rows: a client's watchdog renews them like the locks of any store.
+"""The backend port for claimed rows, whose leases a client's watchdog renews as in any store.
 
-Rows are claimed in batches, and the database chooses them. So, unlike in other stores, no name is
-requested, and a grant is made from the rows that the database returned.
+Rows are claimed in batches, and the database chooses them. So, unlike with other stores, a request
+contains no name, and the grants follow from the rows that the database returned.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ T = TypeVar("T")
 # Connections that the caller's function creates for the claims of one worker.
 #
 # One connection is kept between requests, for the thread that created it, because a sqlite3
-# connection may not be used in another thread. A request that arrives while the kept connection is
-# in use gets a connection of its own, and so does a request from another thread, such as the
-# watchdog's.
+# connection may not be used in another thread. A request gets a separate connection if it arrives
+# while the kept connection is in use, or from another thread, such as the watchdog's.
 
 LEGACY = -1
-"""sqlite3's name for this mode, from Python 3.12 on, is LEGACY_TRANSACTION_CONTROL."""
+"""The transaction mode for sqlite3; from Python 3.12 on, its name is LEGACY_TRANSACTION_CONTROL."""
 READ_COMMITTED = Statement("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
 class AsyncOwnConnections:
-    """Connections that are used, committed and closed by us."""
+    """Connections that we use, commit and close ourselves."""
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         if not callable(connect):
@@ -67,7 +66,7 @@ class AsyncOwnConnections:
             done = await work(AsyncCallersConnection(connection))
             await connection.commit()
         except BaseException:
-            # The connection may be broken or in the middle of a request, so do not keep it.
+            # The connection may be broken, or in the middle of a request, so do not keep it.
             await _close(connection)
             raise
         await self._give_back(connection)
@@ -100,7 +99,7 @@ class AsyncOwnConnections:
         return self._home == here
 
     async def aclose(self) -> None:
-        """Close the kept connection, if this is the process and thread that made it."""
+        """Close the kept connection, if this process and thread have made it."""
         with self._state:
             self._is_closed = True
             kept, self._kept = self._kept, None
@@ -109,13 +108,13 @@ class AsyncOwnConnections:
         if self._is_at_home():
             await _close(kept)
         else:
-            fork.abandon(kept)  # a goodbye from a forked child would end the parent's session
+            fork.abandon(kept)  # closing it in a forked child would end the parent's session
 
 
 async def _close(connection: Any) -> None:  # noqa: ANN401 - a driver's
-    # A broken connection cannot say goodbye, and its error is raised elsewhere.
+    # A broken connection cannot be closed properly; the cause is raised elsewhere.
     with suppress(Exception):
-        # asyncmy has both methods.
+        # A connection of asyncmy has both methods.
         close = getattr(connection, "ensure_closed", None) or connection.close
         await close()
 
@@ -133,7 +132,7 @@ async def _prepare(connection: Any) -> None:  # noqa: ANN401 - a driver's
         await connection.set_autocommit(False)
     elif kind.library in {"pymysql", "asyncmy"}:
         await connection.autocommit(False)
-        # REPEATABLE READ, the default, would keep every examined row locked.
+        # REPEATABLE READ, the default, would keep every row that was examined locked.
         callers = AsyncCallersConnection(connection)
         await callers.run(READ_COMMITTED)
         await connection.commit()
@@ -143,8 +142,8 @@ async def _prepare(connection: Any) -> None:  # noqa: ANN401 - a driver's
 
 # How long a request waits for another transaction, which may be the worker's own.
 #
-# In that case the code that could end the transaction may be waiting for us, so no request waits
-# longer than its result is useful.
+# If it is the worker's own transaction, the code that could end it may be waiting for us. So no
+# request waits longer than its result is useful.
 
 _SQLITE_BUSY_TIMEOUT = "PRAGMA busy_timeout"
 
@@ -152,13 +151,13 @@ _SQLITE_BUSY_TIMEOUT = "PRAGMA busy_timeout"
 class AsyncStatementTimeout:
     """A block in which a connection waits for a lock for at most `seconds`.
 
-    Afterwards the old limit applies again, because a pool may lend the connection to others. MySQL
-    has no such setting for one transaction, and gives up after innodb_lock_wait_timeout.
+    On exit, the block restores the old limit, because a pool may lend the connection to others.
+    MySQL has no such setting for one transaction, and gives up after innodb_lock_wait_timeout.
     """
 
     def __init__(self, callers: AsyncCallersConnection, seconds: float) -> None:
         self._callers = callers
-        self._milliseconds = max(1, int(seconds * 1000))  # in PostgreSQL, 0 means no limit
+        self._milliseconds = max(1, int(seconds * 1000))  # in PostgreSQL, 0 would mean no limit
         self._before = 0
 
     async def __aenter__(self) -> Self:
@@ -166,8 +165,8 @@ class AsyncStatementTimeout:
             [[self._before]] = (await self._callers.run(Statement(_SQLITE_BUSY_TIMEOUT))).rows
             await self._set_sqlites(min(self._before, self._milliseconds))
         elif self._callers.dialect is POSTGRESQL:
-            # The setting lasts until the end of the transaction, like SET LOCAL, for which psycopg
-            # reports no result.
+            # The setting lasts until the end of the transaction. SET LOCAL would do the same, but
+            # psycopg reports no result for it.
             setting = f"SELECT set_config('lock_timeout', '{self._milliseconds}', true)"
             await self._callers.run(Statement(setting))
         return self
@@ -188,8 +187,8 @@ class AsyncStatementTimeout:
 class AsyncRowLeases(AsyncBackend):
     """Claims, renews and gives back rows of one table.
 
-    This backend is never used to acquire or to inspect a lock, so those methods are the port's
-    defaults.
+    Nothing acquires or inspects a lock through this backend, so it inherits those methods from the
+    port.
     """
 
     capabilities = Capabilities(
@@ -214,7 +213,7 @@ class AsyncRowLeases(AsyncBackend):
     # -- claiming ----------------------------------------------------------------------
 
     async def claim(self, limit: int, ttl: float) -> tuple[int, list[dict[str, Any]]] | None:
-        """Return a token and the rows it claims; None if other transactions were in the way.
+        """Return a token and the rows claimed with it; None if other transactions were in the way.
 
         An empty list means that no row can be claimed.
         """
@@ -225,7 +224,8 @@ class AsyncRowLeases(AsyncBackend):
             claimable, dialect = self._claimable, callers.dialect
             any_claimable = claimable.look(dialect, limit=1, locks=False)
             if dialect is SQLITE:
-                # A writer locks the whole file, so first check whether there is anything to claim.
+                # A writer locks the whole file, so check first, without writing, whether there is a
+                # row to claim.
                 if not (await callers.run(any_claimable)).rows:
                     return 0, []
                 await callers.run(claimable.lock_all(dialect))
@@ -250,13 +250,13 @@ class AsyncRowLeases(AsyncBackend):
             return await self._connections.use(work)
         except (LockError, TypeError):
             raise
-        except Exception as error:  # the error may come from any driver
+        except Exception as error:  # any driver may raise this error
             if isinstance(error, _Overtaken) or is_conflict(error):
                 return None
             raise BackendError(f"no row of {self.location} could be claimed: {error}") from error
 
     def name_of(self, key: Key) -> str:
-        """Return the name of the lease on a row."""
+        """Return the name of a row's lease."""
         name = f"{self._claimable.keyed}:{':'.join(map(str, key))}"
         size = len(name.encode(errors="replace"))
         if size <= NAME_MAX_BYTES and name.isprintable():
@@ -267,7 +267,7 @@ class AsyncRowLeases(AsyncBackend):
     # -- called by the watchdog and by leases -------------------------------------------
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """Renew the rows that are not locked; a locked row that is ours is UNKNOWN, and retried."""
+        """Renew the rows that are not locked; for a locked row of ours, return UNKNOWN."""
         claims = [_key_and_token(one) for one in grants]
 
         async def work(callers: AsyncCallersConnection) -> list[Renewal]:
@@ -306,7 +306,7 @@ class AsyncRowLeases(AsyncBackend):
         return await self._run_request(work, "release", deadline=deadline)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """Give the row back, if it is still ours."""
+        """Give the row back if we still have it."""
         if isinstance(claim, RowClaim):
             await self.release(
                 Grant(claim, claim.token, claim.ttl), deadline=deadline, tombstone=tombstone
@@ -327,7 +327,7 @@ class AsyncRowLeases(AsyncBackend):
             return await self._connections.use(with_lock_timeout)
         except LockError:
             raise
-        except Exception as error:  # the error may come from any driver
+        except Exception as error:  # any driver may raise this error
             raise OutcomeUnknown(f"the {what} of {self.location} failed: {error}") from error
 
     async def aclose(self) -> None:
@@ -337,9 +337,9 @@ class AsyncRowLeases(AsyncBackend):
 
 def _key_and_token(grant: Grant) -> tuple[Key, int]:
     claim = grant.claim
-    assert isinstance(claim, RowClaim)  # noqa: S101 - this port grants no other
+    assert isinstance(claim, RowClaim)  # noqa: S101 - this port makes no other grants
     return claim.key, claim.token
 
 
 class _Overtaken(Exception):
-    """Another worker claimed one of the rows between our read and our claim, so roll back."""
+    """Another worker claimed one of the rows between our read and our write, so roll back."""

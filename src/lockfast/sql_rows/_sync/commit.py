@@ -28,23 +28,23 @@ T = TypeVar("T")
 
 # The leases that end with the transactions of one session or connection.
 #
-# Several leases may be tied to the same transaction, and none may be ignored because another one
-# allowed the commit. So all of them are checked before the commit, and released after it.
+# Several leases may be tied to the same transaction, and each of them must be able to prevent the
+# commit. So all of them are checked before the commit, and released after it.
 #
-# They are released when the transaction is settled, which means that its commit or rollback was
-# answered. A commit that was sent and not answered may still take effect, at a server that is slow
-# or waits for its standby. In that case nothing is released; the leases are no longer renewed, and
-# end by their ttl. Support for another library must distinguish the two cases.
+# The leases are released when the transaction is settled, which means that its commit or rollback
+# was answered. A commit that was sent and not answered may still take effect, at a server that is
+# slow or is waiting for its standby. In that case nothing is released; the leases are no longer
+# renewed, and end by their ttl. Support for another library must distinguish the two cases.
 
 
 class Tie:
-    """Releases a lease after its transaction; if it is dropped earlier, the client releases it."""
+    """Releases a lease after its transaction; if dropped earlier, the client releases the lease."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease, self._duty = lease.beyond_its_block()
 
     def check(self) -> None:
-        """Raise LeaseLost or NotOwner if the name is no longer ours, so that nothing commits."""
+        """Raise LeaseLost or NotOwner if we no longer hold the name, to prevent the commit."""
         self._lease.check()
 
     def end(self) -> None:
@@ -52,7 +52,8 @@ class Tie:
         try:
             self._lease.release()
         except LockError as error:
-            # If the release was not answered, for example, the client retries it in the background.
+            # If the release was not answered, for example, the client repeats the release in the
+            # background.
             logging.getLogger("lockfast").warning(
                 "the transaction that it was tied to is over, but the lease on %r was not "
                 "released cleanly: %s",
@@ -61,7 +62,7 @@ class Tie:
             )
 
     def leave_to_ttl(self) -> None:
-        """Leave the lease to its ttl, because the commit was sent and its outcome is unknown."""
+        """Leave the lease to its ttl, because the commit was sent but its outcome is unknown."""
         self._lease.leave_to_ttl()
         self._duty.fulfil()
 
@@ -71,14 +72,15 @@ class Tie:
 
 
 class Ties:
-    """All leases that end with the open transaction, or with the next one if none is open."""
+    """The leases that end with the open transaction, or if none is open, with the next one."""
 
     def __init__(self) -> None:
         self._state = runtime.StateLock()
         self._ties: list[Tie] = []
         self._is_unanswered = False
-        """Whether a commit was sent and not answered, so that only the next reply settles the
-        transaction."""
+        """Whether a commit was sent and not answered, so that only a further reply settles the
+        transaction.
+        """
 
     def add(self, lease: Lease) -> None:
         """Make the lease end with the transaction."""
@@ -87,7 +89,7 @@ class Ties:
             self._ties.append(one)
 
     def check(self) -> None:
-        """Raise if one of the names is no longer ours."""
+        """Raise if one of the names is no longer held by us."""
         with self._state:
             ties = list(self._ties)
         for one in ties:
@@ -104,15 +106,15 @@ class Ties:
         is_unanswered: Callable[[], bool] | None = None,
         settles: bool = True,
     ) -> T:
-        """Run `act`, which ends the transaction; then release all leases unless it is still open.
+        """Run `act`, which ends the transaction; then release all leases, unless it is still open.
 
-        A commit may fail before anything is sent, because the driver rejects it, or because it is
-        cancelled while it waits for the connection. A caller that catches the error and commits
-        later still needs the leases.
+        A commit may fail before anything is sent, because the driver rejects the commit, or because
+        the task is cancelled while it waits for the connection. The transaction is then still open,
+        and a caller that catches the error and commits later still needs the leases.
 
-        For a commit, `is_unanswered` returns whether it may have been sent without a reply.
-        `settles` means that success implies a reply from the server, which is not true of closing
-        the connection.
+        For a commit, `is_unanswered` returns whether the commit may have been sent without a reply.
+        `settles` means that success implies a reply from the server, which is not true if `act`
+        closes the connection.
         """
         is_done = False
         try:
@@ -148,11 +150,11 @@ class Ties:
             self.end()
 
     def end(self) -> None:
-        """Release all leases, even if one fails; an interrupt or cancellation is raised last."""
+        """Release all leases, even if a release fails; raise an interrupt or cancellation last."""
         runtime.shield(_end_all(self._take_all()))
 
     def _take_all(self) -> list[Tie]:
-        # Leave no tie behind, because a lost lease would make an unrelated later commit fail.
+        # Keep no tie, because its lost lease would make an unrelated later commit fail.
         with self._state:
             ties, self._ties = self._ties, []
             self._is_unanswered = False
@@ -165,24 +167,25 @@ def _end_all(ties: Iterable[Tie]) -> None:
             stack.callback(one.end)
 
 
-# The keys are sessions or connections, held weakly. Hooks are registered once per target, because
-# they cannot be removed while they run and a session may live as long as its process.
+# The keys are sessions or connections, held weakly. Hooks are registered only once per target. They
+# could pile up otherwise, because a hook cannot be removed while it runs, and a session may live as
+# long as its process.
 _ties_of: weakref.WeakKeyDictionary[object, Ties] = weakref.WeakKeyDictionary()
 
 
 def ties_of(target: object) -> tuple[Ties, bool]:
-    """Return the target's ties, and whether they were created by this call."""
+    """Return the ties of the session or connection, and whether this call has created them."""
     found = _ties_of.get(target)
     if found is not None:
         return found, False
     return _ties_of.setdefault(target, Ties()), True
 
 
-# Blocks of a `with` statement that commit on exit, and hold a lease until then.
+# Blocks for a `with` statement that commit on exit, and hold a lease until then.
 
 
 class CommitBlock:
-    """A block that commits on exit if the lease is still ours, and then releases it."""
+    """A block that commits on exit if the lease is still held, and then releases the lease."""
 
     def __init__(
         self,
@@ -207,7 +210,7 @@ class CommitBlock:
         trace: TracebackType | None,
     ) -> Any:  # noqa: ANN401
         leave = partial(self._leave, kind, error, trace)
-        # After an error the block rolls back, so no commit can be unanswered.
+        # After an error the block rolls back, so there is no commit that could be unanswered.
         is_unanswered = self._is_unanswered if kind is None else None
         return self._ties.end_with(leave, is_over=self._is_over, is_unanswered=is_unanswered)
 
@@ -243,13 +246,14 @@ class TyingBlock(CommitBlock):
 
     def __enter__(self) -> Any:  # noqa: ANN401
         self._was_entered = True
-        # Tie last: if entering fails, `__exit__` is not called, and nothing would end the tie.
+        # Tie the lease last. If entering fails, `__exit__` is not called, and nothing would end
+        # the tie.
         entered = super().__enter__()
         self._ties.add(self._lease)
         return entered
 
     def __del__(self) -> None:
-        # The attribute is missing if the constructor was interrupted.
+        # The attribute is missing if an interrupt ended the constructor.
         if not getattr(self, "_was_entered", True):
             warnings.warn(
                 f"the lease on {self._lease.name!r} was not held until the commit: what "
@@ -260,14 +264,14 @@ class TyingBlock(CommitBlock):
             )
 
 
-# How each library signals the end of a transaction, and whether a commit can be prevented.
+# How each library announces the end of a transaction, and whether a hook can prevent a commit.
 
 ACCEPTED_SESSIONS = (
     "a session or connection of SQLAlchemy's, a connection of psycopg's, PyMySQL's or sqlite3's, "
     "or `django.db.transaction`"
 )
 PSYCOPG_IDLE = 0
-"""psycopg's status of a connection that is in no transaction."""
+"""psycopg's status for a connection that is not in a transaction."""
 
 
 def tie(lease: Lease, transaction: Any) -> CommitBlock | None:  # noqa: ANN401
@@ -291,7 +295,7 @@ def tie(lease: Lease, transaction: Any) -> CommitBlock | None:  # noqa: ANN401
 
 
 def _in_this_flavour(transaction: Any) -> Any:  # noqa: ANN401 - any driver
-    """Return the object that has the hooks; refuse an object of the other flavour."""
+    """Return the object on which hooks are registered; refuse an object of the other flavour."""
     if type(transaction).__name__ in {"scoped_session", "async_scoped_session"}:
         transaction = transaction()
     is_asyncio = type(transaction).__name__.startswith("Async")
@@ -334,7 +338,7 @@ def _tie_to_sqlalchemy(lease: Lease, target: Any) -> None:  # noqa: ANN401
         listen(target, "after_transaction_end", partial(_session_ended, ties))
         watch = partial(_watch_commits, ties, weakref.WeakSet())
         listen(target, "after_begin", lambda _session, _transaction, one: watch(one))
-        # Connections that joined before this are listed nowhere else.
+        # Connections that joined the transaction before now are listed nowhere else.
         for one, *_ in set(target.get_transaction()._connections.values()):  # noqa: SLF001
             watch(one)
     else:
@@ -343,8 +347,8 @@ def _tie_to_sqlalchemy(lease: Lease, target: Any) -> None:  # noqa: ANN401
 
 
 def _begin(target: Any) -> None:  # noqa: ANN401
-    """Begin now instead of at the first statement, as an end before that triggers no event."""
-    # In asyncio, a `begin` listener may query the database, and nothing here can await that.
+    """Begin now, because a transaction that ends before its first statement triggers no event."""
+    # In asyncio, a `begin` listener may query the database, and this code cannot await the query.
     has_begin_listeners = bool(SYNC_FORM) and bool(getattr(target.dispatch, "begin", False))
     if has_begin_listeners or not getattr(target, "autobegin", True):
         raise ConfigurationError(
@@ -361,13 +365,14 @@ def _session_ended(ties: Ties, _session: object, transaction: Any) -> None:  # n
 
 
 def _watch_commits(ties: Ties, watched: weakref.WeakSet[Any], connection: Any) -> None:  # noqa: ANN401
-    """Track the outcome of commits on a session's connection; session events do not report it."""
+    """Track the outcome of commits on a session's connection; no session event reports it."""
     if connection in watched:
         return
     watched.add(connection)
     listen = import_module("sqlalchemy.event").listen
     listen(connection, "commit", partial(_commit_now, ties))
-    # A two-phase commit cannot be executed from here, so a failed one counts as unanswered.
+    # We cannot execute a two-phase commit from here. So any such commit counts as unanswered until
+    # SQLAlchemy reports its success.
     listen(connection, "commit_twophase", lambda *_: ties.commit_was_sent())
 
 
@@ -391,21 +396,21 @@ def _on_commit(ties: Ties, connection: Any) -> None:  # noqa: ANN401
 def _commit_now(ties: Ties, connection: Any) -> None:  # noqa: ANN401
     """Commit here, and record whether the commit was answered.
 
-    SQLAlchemy only announces that a connection is about to commit. So we commit here, and
-    SQLAlchemy commits again when nothing is left to commit.
+    SQLAlchemy only announces that a connection is about to commit. So we commit here, and when
+    SQLAlchemy then commits, nothing is left to commit.
     """
     if not ties:
         return
-    # This raises if the connection was lost before, in which case nothing is sent.
+    # This raises if the connection was lost before, and then nothing is sent.
     driver = connection.connection
     is_answered = False
     try:
         _call_driver(connection, connection.dialect.do_commit, driver)
         is_answered = True
     except BaseException:
-        # The caller may continue to use the connection, so nothing that the database rejected may
-        # stay in it. SQLAlchemy's own rollback does not reach the driver from here. A connection
-        # that answers a rollback has also answered the commit before it.
+        # The caller may continue to use the connection, so roll back what the database rejected.
+        # SQLAlchemy's own rollback does not reach the driver from here. If the connection answers
+        # the rollback, it has also answered the commit before.
         with suppress(Exception):  # the first of the two errors is the cause
             is_answered = _roll_back_now(connection)
         raise
@@ -424,7 +429,7 @@ def _on_rollback(ties: Ties, connection: Any) -> None:  # noqa: ANN401
 
 
 def _roll_back_now(connection: Any) -> bool:  # noqa: ANN401
-    """Roll back; return whether there was a live connection, which has then answered."""
+    """Roll back; return whether there was a live connection, which has then replied."""
     if connection.closed or connection.invalidated:
         return False
     try:
@@ -438,10 +443,10 @@ def _roll_back_now(connection: Any) -> bool:  # noqa: ANN401
 
 
 def _call_driver(connection: Any, act: Callable[[Any], None], driver: Any) -> None:  # noqa: ANN401
-    """Call the driver as SQLAlchemy does, since callers expect SQLAlchemy's errors."""
+    """Call the driver in the way SQLAlchemy does, because callers expect SQLAlchemy's errors."""
     try:
         act(driver)
-    except BaseException as error:  # noqa: BLE001 - it is raised again, in whichever form
+    except BaseException as error:  # noqa: BLE001 - raised again, perhaps in another form
         connection._handle_dbapi_exception(error, None, None, None, None)  # noqa: SLF001
 
 
@@ -462,7 +467,7 @@ def _tie_to_connection(lease: Lease, connection: Any, library: str) -> None:  # 
 
 
 def _refuse_unseen(connection: Any) -> None:  # noqa: ANN401
-    """Refuse a transaction whose end we would not notice."""
+    """Refuse a transaction whose end would go unnoticed."""
     if hasattr(connection, "get_autocommit"):
         is_unseen = connection.get_autocommit() and not connection.server_status & 1
     else:
@@ -477,7 +482,7 @@ def _refuse_unseen(connection: Any) -> None:  # noqa: ANN401
 
 
 def _end_transaction(connection: Any, ties: Ties, library: str, verb: str) -> None:  # noqa: ANN401
-    """Call the method of that name, and release the leases that were tied to the transaction."""
+    """Call the method of that name; release the leases if it has ended the transaction."""
     one = connection()
     can_be_sent = False
     if verb == "commit":
@@ -531,11 +536,11 @@ def _tie_to_django(lease: Lease, target: Any) -> None:  # noqa: ANN401
 
 
 class _AfterCommit:
-    """Called by Django after the commit, and silently dropped in every other case.
+    """A hook that Django calls after a commit, and silently drops in every other case.
 
-    After a rollback the tie is dropped too, and the client releases the lease in the background.
-    Django resets `errors_occurred` when a rollback was answered. It does not when the connection
-    was lost, perhaps in the middle of the commit.
+    After a rollback, the tie is dropped with the hook, and the client releases the lease in the
+    background. Django resets `errors_occurred` if a rollback was answered, but not if the
+    connection was lost, perhaps in the middle of the commit.
     """
 
     def __init__(self, tie: Tie, connection: Any) -> None:  # noqa: ANN401 - Django's
@@ -548,6 +553,6 @@ class _AfterCommit:
             wait_in_hook(tie.end())
 
     def __del__(self) -> None:
-        tie = getattr(self, "_tie", None)  # None if the constructor was interrupted
+        tie = getattr(self, "_tie", None)  # None if an interrupt ended the constructor
         if tie is not None and self._connection.errors_occurred:
             tie.run_out_if_dropped()

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/sql_rows/_async/versioned.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""A table whose rows have a version; writing a row that someone else has changed fails."""
+"""A table whose rows have a version; a write to a row fails if someone else has changed the row."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Versioned:
         [self._version] = columns("version", version)
 
     def read(self, connection: Any, /, *key: object) -> VersionedRow | None:  # noqa: ANN401
-        """Return the row with this key, or None; pass one value for each key column."""
+        """Return the row with this key, or None if there is none; pass one value per key column."""
         callers, key = CallersConnection(connection), self._keyed.checked_key(key)
         return self._read(callers, key)
 
@@ -46,7 +46,7 @@ class Versioned:
         /,
         **changes: object,
     ) -> VersionedRow:
-        """Change the row and return its new state; StaleRow if it has changed since it was read.
+        """Change the row and return its new state; raise StaleRow if it changed after it was read.
 
         The error's `current` is the current row, or None if the row is gone. Nothing is committed
         here. On PostgreSQL above READ COMMITTED, and in an SQLite transaction that has already
@@ -81,12 +81,12 @@ class Versioned:
         change: Callable[[VersionedRow], Mapping[str, object] | None],
         attempts: int = 20,
     ) -> VersionedRow:
-        """Read, let `change` decide what to change, write and commit; try again on StaleRow.
+        """Read the row, call `change` for the changes, write and commit; try again on StaleRow.
 
-        `change` may be called several times, so it should only decide. If it returns None, nothing
-        is changed. No transaction is open while it runs. The pause between attempts doubles, with
-        random jitter. Raises LookupError if there is no such row, and StaleRow after the last
-        attempt.
+        `change` receives the row and returns the changes. It may be called several times, so it
+        should have no side effects. If it returns None, nothing is changed. No transaction is open
+        while `change` runs. The pause between attempts doubles, with random jitter. Raises
+        LookupError if there is no such row, and StaleRow after the last attempt.
         """
         checked_count("attempts", attempts)
         callers, clock = CallersConnection(connection), Clock()
@@ -96,7 +96,7 @@ class Versioned:
             try:
                 return self._attempt(connection, key, change)
             except BaseException as error:
-                # Roll back on an interrupt too, because the open transaction was begun here.
+                # Roll back on an interrupt too, because we have begun the open transaction.
                 connection.rollback()
                 is_stale = isinstance(error, StaleRow) or is_conflict(error)
                 if not is_stale or attempt + 1 == attempts:

@@ -1,1 +1,1 @@
-"""The contract and its tools: the source of both flavours."""
+"""The contract for backends and its tools; the source of both flavours."""

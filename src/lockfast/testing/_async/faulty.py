@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class AsyncFaultyBackend:
-    """Passes every call on to a real backend, unless it was set to fail.
+    """Passes every call on to a real backend, unless the call was set to fail.
 
     A fault is set for a method by name ("try_acquire", "renew", "release", "withdraw") and affects
     its next calls. `calls` counts the requests, and `delivered` counts the requests that got
@@ -82,15 +82,15 @@ class AsyncFaultyBackend:
         self._faults.setdefault(verb, []).extend(["request"] * times)
 
     def lose_reply(self, verb: str, *, times: int = 1) -> None:
-        """Execute the next requests, and lose their replies."""
+        """Execute the next requests, but lose the replies."""
         self._faults.setdefault(verb, []).extend(["reply"] * times)
 
     def deliver_late(self, verb: str, *, times: int = 1) -> None:
-        """Hold the next requests back until `deliver`; the caller gets no reply."""
+        """Hold back the next requests until `deliver` is called; the caller gets no reply."""
         self._faults.setdefault(verb, []).extend(["late"] * times)
 
     def hang(self, verb: str, *, times: int = 1) -> None:
-        """Lose the next requests; the caller notices only at its deadline."""
+        """Lose the next requests silently; the caller waits until its deadline."""
         self._faults.setdefault(verb, []).extend(["hang"] * times)
 
     def delay(self, verb: str, seconds: float) -> None:
@@ -98,11 +98,11 @@ class AsyncFaultyBackend:
         self._delays[verb] = seconds
 
     def go_away(self) -> None:
-        """Refuse everything, like a server that is down."""
+        """Refuse all requests, like a server that is down."""
         self._is_away = True
 
     def come_back(self) -> None:
-        """Serve again, and clear all faults that have not taken effect."""
+        """Serve requests again, and clear all faults that have not taken effect yet."""
         self._is_away = False
         self._faults.clear()
 
@@ -228,7 +228,7 @@ class AsyncFaultyBackend:
         self.inner.attach(ttl=ttl, hurry=hurry)
 
     def bound_requests(self, request_timeout: float) -> bool:
-        """Leave this to the client, which notices a lost request at its own deadline."""
+        """Return False, so that the client's own deadline ends a request that was lost."""
         del request_timeout
         return False
 

@@ -1,4 +1,4 @@
-"""How the contract runs on etcd: a registration names its servers, and nothing else."""
+"""The contract on etcd: a test class only names the servers that it runs on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lockfast.runtime.clock import Clock
 
 
 class OnEtcd:
-    """Opens backends on servers that all tests share, each in its own namespace."""
+    """Opens backends on servers shared by all tests; each test has a namespace of its own."""
 
     servers: ClassVar[Callable[[], Any]]
     capabilities = EtcdBackend.capabilities
     ttl = 1.0  # Leases last whole seconds.
     late = 0.6  # The server checks for expired leases twice a second.
-    slack = 2.5  # A name is free one ttl after a client noticed that its holder failed.
+    slack = 2.5  # The name is free one ttl after a client noticed that the holder failed.
 
     def set_up(self) -> None:
         server, namespace = type(self).servers(), os.urandom(8).hex()

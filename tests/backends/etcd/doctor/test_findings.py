@@ -156,7 +156,7 @@ def test_who_has_a_user_and_a_password(finding, guarded):
 
 
 def test_a_server_that_is_full(finding, flavour):
-    """No new lock is granted; held ones are renewed and released."""
+    """A full server grants no new lock, but held locks are still renewed and released."""
     with EtcdServer("--quota-backend-bytes", "400000") as server:
         locks = flavour.locks(server.url, ttl=2)
         lease = locks.lock("door").acquire(timeout=10)

@@ -1,4 +1,4 @@
-"""Real servers that are killed, frozen and cut off from each other; clients on each of them."""
+"""Real servers that the tests kill, freeze and cut off from each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def module_server() -> Iterator[EtcdServer]:
 
 @pytest.fixture
 def own_server(module_server, outliving) -> Iterator[EtcdServer]:
-    """A server that no other test uses now: its metrics are the test's own, and it may break."""
+    """A server that one test uses at a time, so the test may break it and read its metrics."""
     if not module_server.is_running:
         module_server.start()
     yield module_server
@@ -37,7 +37,7 @@ def proxy(server, outliving) -> Iterator[Proxy]:
 
 @pytest.fixture
 def cluster(outliving) -> Iterator[EtcdCluster]:
-    """Three members, all healthy when the test begins, and again when its clients close."""
+    """A cluster of three members, all healthy when the test begins and when its clients close."""
     one = shared_cluster().heal()
     yield one
     one.heal()
@@ -51,7 +51,7 @@ def module_members() -> Iterator[PartitionableCluster]:
 
 @pytest.fixture
 def cuttable(module_members, outliving) -> Iterator[PartitionableCluster]:
-    """Members that can be cut off from each other; healed before and after each test."""
+    """A cluster whose members can be cut off from each other; it is healed around each test."""
     yield module_members.heal()
     module_members.heal()
 

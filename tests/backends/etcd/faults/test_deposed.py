@@ -1,8 +1,8 @@
 """A leader that is deposed without knowing it, or that comes back after it was frozen.
 
 Such a leader renews leases that its successor ends, and revokes leases that its successor has
-renewed. In each trial, clients that lack a defence run beside unmodified clients. Each defence has
-a trial that must detect the clients without it; otherwise it would prove nothing. Every run
+renewed. In each trial, clients that lack a defence run beside unmodified clients. For each defence,
+some trial must detect the clients that lack it; otherwise the trials would prove nothing. Every run
 includes one trial of each kind; `LOCKFAST_TRIALS=20` in the environment runs more of them.
 """
 
@@ -35,20 +35,22 @@ TRIALS = int(os.environ.get("LOCKFAST_TRIALS", "1"))
 
 TTL = 3.0
 LEASES = 10
-"""Number of other leases renewed in each flavour: a single lease is rarely hit by a revocation."""
+"""Number of other leases renewed in each flavour, because a revocation rarely hits a single
+lease."""
 
 RETURNED = 7.5
-"""Seconds after it resumes by which a leader has revoked every lease that it will revoke. In most
-trials these are all but the first ones that it requested; it waits 6 s for consensus on those
-before it goes on."""
+"""Seconds in which a resumed leader has revoked every lease that it will revoke. In most trials, it
+revokes all leases but those whose revocation it requested first: it waits 6 s for consensus on
+those revocations before it goes on."""
 
 FREE = 60.0
 """Time until the next client holds, in seconds: an election, two ttls, and slack for a busy
 machine."""
 
 REPEATS = 12
-"""Maximum runs of a trial until it has detected every client that lacks a defence. One or two are
-enough on a quiet machine; on a busy one, such clients stop in time by chance."""
+"""Maximum number of runs in which a trial must have detected every client that lacks a defence. One
+or two runs are enough on a quiet machine; on a busy machine, such clients stop in time by
+chance."""
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def flavours(outliving) -> Iterator[list[Flavour]]:
 
 @pytest.fixture
 def crowd(flavours) -> Callable[[str], None]:
-    """Open clients at a URL that renew leases of their own until the test ends."""
+    """Return a function that opens clients whose leases are renewed until the test ends."""
 
     def open_at(url: str) -> None:
         for flavour in flavours:
@@ -90,7 +92,7 @@ def _overlapping(trials: Sequence[Trial]) -> set[str]:
 def _on_the_leader(
     flavours: Sequence[Flavour], cluster: PartitionableCluster, kinds: Sequence[Defences]
 ) -> tuple[EtcdServer, list[Trial]]:
-    """Start holders that are attached to the leader alone, and waiters that are not."""
+    """Start holders connected only to the leader, and waiters connected only to other members."""
     for _ in range(REPEATS):
         leader = cluster.leader()
         elsewhere = _others(cluster, leader)
@@ -119,7 +121,7 @@ def _cut(
 def _freeze_and_cut(
     flavours: Sequence[Flavour], cluster: PartitionableCluster, kinds: Sequence[Defences]
 ) -> set[str]:
-    """Freeze the leader until another leads, for less than a ttl; cut it off before it resumes."""
+    """Freeze the leader for 0.6 ttl, so that another member leads; cut it off before it resumes."""
     leader, trials = _on_the_leader(flavours, cluster, kinds)
 
     leader.pause()
@@ -131,7 +133,7 @@ def _freeze_and_cut(
 
 
 def _until_found(trial: Callable[[], set[str]], cluster: PartitionableCluster, *lacking: Defences):
-    """Repeat a trial until it has detected all clients that lack a defence, and no others."""
+    """Repeat a trial until it has found all clients that lack a defence, and no other clients."""
     to_find = {str(one) for one in lacking}
     found: set[str] = set()
     for _ in range(REPEATS):
@@ -150,11 +152,12 @@ def _until_found(trial: Callable[[], set[str]], cluster: PartitionableCluster, *
 def test_a_leader_that_is_cut_off_keeps_no_holder_in_the_dark(
     flavours, cuttable, crowd, silently, trial
 ):
-    """The old leader never sees the session end, but the holder stops before the next one holds.
+    """The old leader never sees the session end, but the holder stops before another client holds.
 
-    An answered keep-alive would suffice here: the leader gives up in time. It also reports soon
-    that it leads nobody, and clients leave it; in many of the trials this saves the clients that
-    believe a member's word. A frozen leader does neither, and the next test detects those clients.
+    An answered keep-alive would suffice here, because the old leader steps down in time. The old
+    leader also reports soon that it no longer leads, and clients leave it; in many of the trials
+    this saves the clients that believe a member's word. A frozen leader does neither; the next test
+    detects clients that rely on keep-alives alone.
     """
     crowd(cuttable.leader().url)
     believing = Defences(by_the_members_word)
@@ -168,7 +171,7 @@ def test_a_leader_that_is_cut_off_keeps_no_holder_in_the_dark(
 def test_a_leader_that_was_frozen_and_is_cut_off_keeps_no_holder_in_the_dark(
     flavours, cuttable, crowd, trial
 ):
-    """The leader resumes with what it received before the freeze; proving the session is enough."""
+    """The resumed leader acts on what it received before the freeze; the session proof suffices."""
     crowd(cuttable.leader().url)
     lacking = [
         Defences(by_keep_alives_alone, unseen),
@@ -187,10 +190,10 @@ def test_a_leader_that_was_frozen_and_is_cut_off_keeps_no_holder_in_the_dark(
 def test_a_leader_that_comes_back_after_the_ttl_lets_nobody_in_too_early(
     flavours, cuttable, crowd, trial, record_property
 ):
-    """The leader may revoke leases that were just renewed; their holders have time to find out.
+    """The leader may revoke leases that were just renewed, but their holders have time to find out.
 
-    It does so in most of the trials, but the holder is notified at once, so few of them detect the
-    clients that do not wait. The next test does.
+    The leader does so in most of the trials, but the holder is notified at once, so few trials
+    detect the clients that do not wait. The next test detects them.
     """
     leader = cuttable.leader()
     elsewhere = _others(cuttable, leader)
@@ -224,10 +227,11 @@ def test_a_leader_that_comes_back_after_the_ttl_lets_nobody_in_too_early(
 def test_a_lease_that_is_revoked_when_it_was_just_renewed_lets_nobody_in_too_early(
     flavours, own_server, outliving, trial
 ):
-    """Revoke as such a leader does, but every time; the holder is cut off and is not notified.
+    """Revoke leases as a returning leader does, but every time, after cutting the holder off.
 
-    The session was proven truthfully, so only the next client's wait for the hold keeps the two
-    apart. A client that leaves the removal of the hold to etcd waits as well.
+    The holder is not notified, and its session was proven truthfully, so only the next client's
+    wait for the hold prevents an overlap. A client that leaves the removal of the hold to etcd
+    waits as well.
     """
     proxy = outliving.enter_context(Proxy(own_server.port, scheme="etcd"))
     kinds = [AS_THEY_ARE, BY_ETCD_ALONE, WITHOUT_WAITING]

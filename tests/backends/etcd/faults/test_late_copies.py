@@ -1,4 +1,4 @@
-"""A copy of an acquire that arrives late, after its repeat was granted and then broken."""
+"""A copy of an acquire arrives late, after its repeat was granted and the lease broken."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Slow:
 
 @pytest.fixture
 def broken_twin(scene, server) -> Callable[..., Slow]:
-    """Break a lease whose first copy is still under way, and let the next client in."""
+    """Break a lease while the first copy of its request is under way; the next client holds."""
 
     def broken(**options: Any) -> Slow:
         locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
@@ -83,7 +83,7 @@ def broken_twin(scene, server) -> Callable[..., Slow]:
 def test_a_first_copy_that_arrives_after_its_repeat_was_broken_changes_nothing(
     scene, server, broken_twin
 ):
-    """The repeat superseded it: no key of the broken holder comes back."""
+    """The repeat superseded the first copy, so no key of the broken holder comes back."""
     slow = broken_twin()
     before = server.keys(f"lockfast/n/{scene.name}/")
 
@@ -98,14 +98,14 @@ def test_a_first_copy_that_arrives_after_its_repeat_was_broken_changes_nothing(
 
 
 def test_a_repeat_of_a_later_request_supersedes_what_was_not_answered_before(scene, server):
-    """The acquire itself raised; its claim is requested again, and the old copy is void."""
+    """The first request fails, and the client's repeat makes the late first copy void."""
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     locks.lock("warm").acquire(timeout=PATIENCE).release()
     sender = session_of(locks).transport._requests
     slow = Slow(scene, locks, scene.name)
     ask_twice = sender.ask_twice
     sender.ask_twice = _only_once(scene, sender)
-    lease = locks.lock(scene.name).acquire(timeout=PATIENCE)  # the client repeats it
+    lease = locks.lock(scene.name).acquire(timeout=PATIENCE)  # the client repeats the request
     sender.ask_twice = ask_twice
     lease.release()
 
@@ -115,7 +115,7 @@ def test_a_repeat_of_a_later_request_supersedes_what_was_not_answered_before(sce
 
 
 def test_many_requests_that_are_repeated_together_do_not_void_each_other_for_ever(scene, server):
-    """Each repeat voids the copies of all others; those need not void it in turn."""
+    """Each repeat voids the copies of all other requests, but the repeats must come to an end."""
     crowd = 30
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     locks.lock("warm").acquire(timeout=PATIENCE).release()
@@ -142,7 +142,7 @@ def _only_once(scene: Scene, sender: Any) -> Callable[..., Any]:
 
 
 def test_a_holder_whose_key_was_deleted_and_made_again_has_lost(scene, server):
-    """A new key of the same name proves nothing: its creation revision differs."""
+    """A new key of the same name proves nothing, because its creation revision differs."""
     scene.hold(server.url, ttl=LONG, request_timeout=PATIENCE)
     scene.lease.renew()
 
@@ -170,7 +170,7 @@ def test_the_release_of_a_lease_whose_key_was_made_again_says_that_it_was_lost(s
 
 
 def test_one_who_waits_and_whose_key_was_made_again_is_granted_by_the_new_one(scene, server):
-    """Its token is that of the new key: larger than those granted meanwhile."""
+    """The waiter's token is the new key's revision, which exceeds all tokens granted meanwhile."""
     pool = {"capacity": 2, "permits": 2}
     holder = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     lease = holder.semaphore(scene.name, **pool).acquire(timeout=PATIENCE)

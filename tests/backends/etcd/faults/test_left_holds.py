@@ -1,4 +1,4 @@
-"""Holds whose claims are gone: nobody enters too early, and they end even if nobody waits."""
+"""Holds whose claims are gone keep other clients out long enough, and end even with no waiter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _prefix(name: str) -> str:
 
 
 def _kept(server, name: str) -> dict[str, dict[str, Any]]:
-    """Return a name's keys as the server reports them: a claim as "c", its hold as "h"."""
+    """Return a name's keys as the server reports them: the claim under "c", its hold under "h"."""
     key, end = _prefix(name).encode(), _prefix(name)[:-1].encode() + b"0"
     coded = [base64.b64encode(one).decode() for one in (key, end)]
     found = server.ask("kv/range", key=coded[0], range_end=coded[1]).get("kvs", [])
@@ -48,7 +48,7 @@ def _close(flavour, locks: Any) -> None:
 
 
 def test_a_hold_that_is_left_goes_although_nobody_waits_for_it(flavour, own_server, puppet, name):
-    """Otherwise programs that try once and exit, such as cron jobs, would never find it free."""
+    """Programs that try once and exit, such as cron jobs, must find the name free in the end."""
     holder = puppet(flavour.name, own_server.url, ttl=TTL)
     holder.ask("acquire", name)
     holder.kill()
@@ -75,7 +75,7 @@ def left_hold(flavour, own_server, name) -> dict[str, Any]:
 def test_a_hold_that_is_left_lasts_for_as_long_as_its_holder_may_trust_it(
     flavour, own_server, left_hold, name
 ):
-    """Its time begins when it is first seen without its claim, and no later look restarts it."""
+    """A hold's time begins at the first look that finds no claim; later looks do not restart it."""
     _look_once(flavour, own_server, name)
     first = _kept(own_server, name)["h"]
     _look_once(flavour, own_server, name)
@@ -88,7 +88,7 @@ def test_a_hold_that_is_left_lasts_for_as_long_as_its_holder_may_trust_it(
 
 
 def test_a_look_changes_nothing(flavour, own_server, left_hold, name):
-    """Inspecting a name, or all of them, lets nobody in."""
+    """Inspecting one name or surveying all names does not change a left hold."""
     locks = flavour.locks(own_server.url, ttl=LONG)
 
     assert locks.inspect(name).closing
@@ -98,7 +98,7 @@ def test_a_look_changes_nothing(flavour, own_server, left_hold, name):
 
 
 def test_the_holds_that_many_permits_have_left_go_too(flavour, own_server, name):
-    """All of them go at the first look, even more than fit into one transaction."""
+    """The first look ends all the left holds, even if they do not fit into one transaction."""
     holder = flavour.locks(own_server.url, ttl=TTL)
     leases = [holder.semaphore(name, capacity=150).acquire() for _ in range(130)]
     _end_session_of(holder, own_server)
@@ -112,7 +112,7 @@ def test_the_holds_that_many_permits_have_left_go_too(flavour, own_server, name)
 
 
 def test_a_name_that_stays_closed_opens_although_its_client_has_gone(flavour, own_server, name):
-    """Released before its min_hold, or broken with a lock_delay: the server opens it again."""
+    """The server reopens a name that was released before its min_hold or broken with lock_delay."""
     holder = flavour.locks(own_server.url, ttl=LONG)
     names = [f"{name}-{one}" for one in "ab"]
     released = holder.lock(names[0], min_hold=3.0).acquire()
@@ -127,7 +127,7 @@ def test_a_name_that_stays_closed_opens_although_its_client_has_gone(flavour, ow
 
 
 def test_a_name_stays_closed_without_its_client(flavour, own_server, name):
-    """It stays closed for a while; the test above shows that it opens."""
+    """The name stays closed while its min_hold runs; the test above shows that it opens."""
     holder = flavour.locks(own_server.url, ttl=LONG)
     lease = holder.lock(name, min_hold=LONG).acquire()
 
@@ -140,7 +140,7 @@ def test_a_name_stays_closed_without_its_client(flavour, own_server, name):
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
 def test_a_release_whose_reply_is_lost_closes_the_name_once(flavour, proxy, server, name, times):
-    """A repeat, ours or the caller's, finds the first result: it succeeds, and ends on time."""
+    """When a release is repeated, by us or by the caller, the name is not closed a second time."""
     locks = flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
     lease = locks.lock(name, min_hold=LONG).acquire()
     met = proxy.cut_reply_to(b"closed_for", times=times)
@@ -163,11 +163,11 @@ def session(flavour, server) -> Iterator[OpenSession]:
 
 
 def test_only_what_was_seen_is_removed(flavour, session, proxy, server, name):
-    """The claim is deleted and replaced between an operator's look and the removal."""
+    """An operator's removal spares a claim that was replaced after the operator looked."""
     operator = OpenSession(flavour, proxy.url)
     one = session.arrive(name)
     seen = one.key, one.token
-    held = proxy.hold_requests(name.encode(), nth=2)  # the first only reads
+    held = proxy.hold_requests(name.encode(), nth=2)  # the first such request only reads
     removing = flavour.start(operator.ask, "remove", [seen])
     assert held.wait(PATIENCE)
 
@@ -184,7 +184,7 @@ def test_only_what_was_seen_is_removed(flavour, session, proxy, server, name):
 
 
 def test_a_claim_that_holds_nothing_closes_nothing(session, server, name):
-    """A claim in line behind another, or without its hold, keeps nobody out when it goes."""
+    """A claim that ends without a hold, for example in line, does not keep the name closed."""
     one = session.arrive(name)
     [hold] = [key for key in server.keys(_prefix(name)) if b"/h/" in key]
     server.ask("kv/deleterange", key=base64.b64encode(hold).decode())
@@ -195,7 +195,7 @@ def test_a_claim_that_holds_nothing_closes_nothing(session, server, name):
 
 
 def test_a_hold_that_goes_by_itself_admits_nobody(flavour, session, server, name):
-    """A claim that comes back gets a hold that stays, not the one that is about to expire."""
+    """A claim that comes back gets a lasting hold, not the old hold that is about to expire."""
     one = session.arrive(name)
     server.ask("kv/deleterange", key=base64.b64encode(one.key.encode()).decode())
     assert _look_once(flavour, server, name) is None

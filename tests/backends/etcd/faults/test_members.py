@@ -1,4 +1,4 @@
-"""Members of a cluster that are killed, frozen, or restarted; for both flavours at once."""
+"""Members of a cluster are killed, frozen or restarted, in both flavours at once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.etcd import EtcdCluster, EtcdServer
 
 ELECTION = 10.0
-"""Time to elect and follow a new leader, in seconds, on a busy machine too."""
+"""Time to elect a new leader and follow it, in seconds, even on a busy machine."""
 
 LONG = 30.0
-"""A ttl in seconds; the third of it that is always left outlasts an election."""
+"""A ttl in seconds. At least a third of it is always left, which outlasts an election."""
 
 
 class TestQuorum(QuorumFaults):
@@ -22,7 +22,7 @@ class TestQuorum(QuorumFaults):
 
 
 def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, cluster):
-    """It is frozen until the others have elected another leader: the leases are held as before."""
+    """While the leader is frozen, the other members elect a new one, and all leases stay held."""
     leader = cluster.leader()
     for one in scenes:
         one.hold(cluster.url_from(leader), ttl=LONG)
@@ -31,13 +31,13 @@ def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, cluster)
     leader.pause()
     eventually(lambda: _leads_instead(cluster, leader), what="another leads", despite=(OSError,))
     for one in scenes:
-        one.diary.until_renewed()  # clients that were connected to it have found another
+        one.diary.until_renewed()  # clients of the frozen leader have found another member
 
     assert all(one.is_passed_on() for one in scenes)
 
 
 def test_a_request_that_is_stuck_at_a_frozen_member_is_asked_elsewhere_in_time(scenes, cluster):
-    """Within one acquire: half of its time is for one member, half for the others."""
+    """One acquire spends half of its time on the frozen member and half on the other members."""
     leader = cluster.leader()
     locks = []
     for one in scenes:
@@ -53,7 +53,7 @@ def test_a_request_that_is_stuck_at_a_frozen_member_is_asked_elsewhere_in_time(s
 def test_a_holder_and_the_leader_killed_together_cost_an_election_and_two_ttls(
     scenes, cluster, puppet
 ):
-    """Law 9: a new leader gives every lease its full time once more, and the hold adds a ttl."""
+    """Law 9: a new leader restarts the full time of every lease, and the hold adds a ttl."""
     ttl = 2.0
     holders = [puppet(one.flavour.name, cluster.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]

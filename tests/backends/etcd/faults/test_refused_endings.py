@@ -1,4 +1,4 @@
-"""A right that is revoked briefly while something ends: it ends when the right is back."""
+"""A release or a withdrawal that is refused for lack of rights is done once the rights return."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _locks(scene: Scene, server: EtcdServer, user: str, **options: Any) -> Any:
 
 
 def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_the_right_is_back(scene, rights):
-    """Otherwise it would be admitted one day with no one to use it, and keep all others out."""
+    """Otherwise the claim would be admitted one day with no client to use it, and block others."""
     held = _locks(scene, rights, "root").lock(scene.name).acquire(timeout=PATIENCE)
     given_up = threading.Event()
     locks = _locks(scene, rights, "app")
@@ -80,7 +80,7 @@ def test_a_release_that_is_refused_is_done_when_the_right_is_back(scene, rights)
 
 
 def test_a_client_that_is_refused_everything_closes_and_leaves_nothing(scene, rights):
-    """No thread, task or socket stays; its leases are lost, and closing does not raise."""
+    """No thread, task or socket is left, the leases are lost, and closing does not raise."""
     before = _sockets()
     locks = _locks(scene, rights, "app")
     leases = [locks.lock(f"{scene.name}-{one}").acquire(timeout=PATIENCE) for one in range(3)]
@@ -111,7 +111,7 @@ def _answers_nothing_and_then_no(scene: Scene, locks: Any) -> None:
 
 @pytest.mark.parametrize("verb", ["acquire", "release"])
 def test_a_refused_repeat_of_a_request_that_was_not_answered_is_no_answer(scene, server, verb):
-    """The first copy was sent, so it may have been carried out."""
+    """The first copy was sent, so the request may have been carried out."""
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     lease = locks.lock(f"{scene.name}-held").acquire(timeout=PATIENCE)
     sender, now = session_of(locks).transport._requests, scene.flavour.clock.now()

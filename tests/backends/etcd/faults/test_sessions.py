@@ -24,7 +24,7 @@ def _leases(server) -> list[str]:
 
 
 def test_a_session_that_is_ended_under_a_holder(scene, own_server):
-    """The holder learns of it at once; the waiter is let in when the holder's trust is over."""
+    """The holder learns of the end at once; the waiter is let in after the holder's trust ends."""
     before = set(_leases(own_server))
     scene.hold(own_server.url, ttl=TTL)
     [lease] = set(_leases(own_server)) - before
@@ -42,7 +42,7 @@ def test_a_session_that_is_ended_under_a_holder(scene, own_server):
 
 
 def test_a_session_that_is_ended_under_one_who_waits(scene, own_server):
-    """The waiter joins again with another session, and is served when its turn comes."""
+    """A waiter whose session was ended joins again with a new session, and gets its turn."""
     scene.hold(own_server.url, ttl=LONG)
     holder = set(_leases(own_server))
     scene.wait_behind(own_server.url, ttl=LONG)
@@ -66,7 +66,7 @@ def test_a_server_that_is_restarted_costs_no_lease(scene, own_server):
 
 
 def test_a_compaction_while_somebody_waits(scene, own_server):
-    """Watches go on, and a watch from a forgotten revision is created again."""
+    """Watches go on after a compaction, and a watch from a forgotten revision is created again."""
     scene.hold(own_server.url, ttl=LONG)
     scene.wait_behind(own_server.url, ttl=LONG)
     own_server.put("noise")
@@ -78,7 +78,7 @@ def test_a_compaction_while_somebody_waits(scene, own_server):
 
 
 def test_a_session_whose_opening_was_repeated_goes_on(scene, proxy):
-    """The reply to the opening was lost; the session recognises its key as its own."""
+    """If the reply to the opening is lost, the session still recognises its own key."""
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
     met = proxy.cut_reply_to(b"lockfast/s/")
     lease = locks.lock(scene.name).acquire(timeout=20)
@@ -92,7 +92,7 @@ def test_a_session_whose_opening_was_repeated_goes_on(scene, proxy):
 
 
 def test_a_session_is_watched_again_after_a_compaction(scene, own_server, outliving):
-    """The stream was lost, and its first revision forgotten: the end is still reported at once."""
+    """The watch is created again although its revision is gone, so the session's end is noticed."""
     proxy = outliving.enter_context(Proxy(own_server.port, scheme="etcd"))
     locks = scene.flavour.locks(proxy.url, ttl=4 * LONG, request_timeout=20.0)
     lease = locks.lock(scene.name).acquire()
@@ -108,12 +108,12 @@ def test_a_session_is_watched_again_after_a_compaction(scene, own_server, outliv
     scene.flavour.call(transport.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
     own_server.ask("lease/revoke", ID=transport._requests.guard.lease)
 
-    assert lease.lost.wait(LONG)  # the next keep-alive would be later than that
+    assert lease.lost.wait(LONG)  # the next keep-alive would come later than this wait allows
     assert lease.lost.reason == "session_ended"
 
 
 def test_a_client_that_is_frozen_past_its_ttl_finds_that_it_has_lost(scene, own_server, puppet):
-    """The next client holds; the frozen one learns of the loss before any call of ours returns."""
+    """The next client holds; after the thaw, the frozen client's first call reports the loss."""
     holder = puppet(scene.flavour.name, own_server.url, ttl=TTL)
     token = holder.ask("acquire", scene.name)
     scene.start_waiting(own_server.url, ttl=LONG)
@@ -131,7 +131,7 @@ def test_a_client_that_is_frozen_past_its_ttl_finds_that_it_has_lost(scene, own_
 
 @pytest.mark.parametrize("which", [b"/c/", b"/h/"])
 def test_a_reply_that_is_lost_costs_no_place_and_leaves_nothing(scene, proxy, server, which):
-    """The repeated acquire counts as the same one, and its release leaves nothing behind."""
+    """A repeated acquire counts as the same request, and releasing it leaves nothing behind."""
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
     locks.lock("other").acquire().release()
     met = proxy.cut_reply_to(which)
@@ -146,11 +146,11 @@ def test_a_reply_that_is_lost_costs_no_place_and_leaves_nothing(scene, proxy, se
 
 @pytest.mark.parametrize("trial", range(3))
 def test_a_request_that_arrives_after_its_withdrawal_changes_nothing(scene, proxy, server, trial):
-    """The request is delayed until its claim was withdrawn, and then delivered."""
+    """A request that is delivered after its claim was withdrawn must not bring the claim back."""
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=5.0)
     locks.lock("other").acquire().release()
     scene.flavour.give_up_after(0.4)
-    # Twice: the client tries another member before it gives up, and this is the only one.
+    # Hold two requests: the client tries again before it gives up, and there is only this member.
     held = proxy.hold_requests(scene.name.encode(), times=2)
 
     with pytest.raises((OutcomeUnknown, AcquireTimeout, BackendUnavailable)):

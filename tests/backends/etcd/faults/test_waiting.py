@@ -23,7 +23,7 @@ def own_name() -> str:
 # minutes.
 @pytest.mark.timeout(900)
 def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
-    """Each waits for the claim just in front of it: one event for each release."""
+    """Each waiter watches only the claim in front of its own, so a release causes one event."""
 
     async def run(lease: Any) -> tuple[int, list[int]]:
         async with AsyncLocks(own_server.url, ttl=900, request_timeout=60.0) as locks:
@@ -47,7 +47,7 @@ def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
 
     assert tokens == sorted(tokens)
     assert len(tokens) == WAITERS
-    # No client watches a hold being put and deleted; a few events come from renewals.
+    # Clients do not watch holds being put and deleted; renewals cause the few other events.
     assert events <= WAITERS + 20
 
 
@@ -87,7 +87,7 @@ def eventually_one(waiting):
 def test_waiters_that_are_killed_hold_nobody_up_beyond_their_ttl(
     own_server, own_name, flavour, puppet
 ):
-    """Their session ends, and with it all of their claims at once."""
+    """The killed client's session ends, and with the session all of its claims at once."""
     holder = flavour.locks(own_server.url, ttl=60).lock(own_name).acquire()
     dying = puppet(flavour.name, own_server.url, ttl=2.0)
     dying.ask("let_many_wait", own_name, 20)
@@ -101,13 +101,13 @@ def test_waiters_that_are_killed_hold_nobody_up_beyond_their_ttl(
     holder.release()
 
     lease = last.result(40)
-    # A waiter that was admitted just then may have left a hold: its ttl counts once more.
+    # A waiter that was admitted at that moment may have left a hold, which lasts for another ttl.
     assert flavour.clock.now() < killed_at + 2 * 2.0 + 5.0
     lease.release()
 
 
 def test_a_client_that_does_nothing_costs_the_server_nothing(own_server, monkeypatch):
-    """A session that has carried nothing for a while is closed."""
+    """A client closes a session that has carried no claim for a while."""
     monkeypatch.setattr("lockfast.backends.sessions._sync.session.SESSION_IDLE_SECONDS", 0.2)
     before = len(own_server.ask("lease/leases").get("leases", []))
     with Locks(own_server.url, ttl=1) as locks:

@@ -29,7 +29,7 @@ def end(server: MysqlCompatibleServer, *numbers: int) -> None:
 
 
 class LockedRows:
-    """A `Stranger` on this server."""
+    """A `Stranger` that locks rows on MariaDB or MySQL."""
 
     def __init__(self, server: MysqlCompatibleServer) -> None:
         self._server = server
@@ -37,7 +37,8 @@ class LockedRows:
 
     def lock(self, name: str) -> None:
         with self._connection.cursor() as cursor:
-            # In a deadlock, the server ends the session that has written less.
+            # In a deadlock the server ends the session that has written less, so write many rows
+            # here.
             cursor.execute("CREATE TEMPORARY TABLE IF NOT EXISTS heavy (n int) ENGINE=InnoDB")
             cursor.executemany("INSERT INTO heavy VALUES (%s)", [(n,) for n in range(50)])
             row = "SELECT 1 FROM lockfast_door WHERE `key` = %s FOR UPDATE"

@@ -42,7 +42,7 @@ print(codes)
 
 
 def test_a_child_that_is_forked_while_threads_wait_for_answers_comes_back(server):
-    """The driver's reader has a lock, which a thread that the child lacks may hold."""
+    """A thread that the child lacks may hold the lock of the driver's reader during the fork."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, server.url()],
         capture_output=True,

@@ -14,14 +14,14 @@ from backends.sql.lent import Lending, lent_connection, lent_engine
 
 @pytest.fixture
 def connect(flavour, server) -> Callable[..., Any]:
-    """Return a function that connects as the application does, awaited in asyncio."""
+    """Return a function that connects as the application does; with asyncio it must be awaited."""
     where = {"host": "127.0.0.1", "port": server.port, "user": "root", "database": "test"}
     return partial(pymysql.connect if flavour.name == "sync" else asyncmy.connect, **where)
 
 
 @pytest.fixture
 def lend(flavour, server, connect) -> Callable[..., Lending]:
-    """Return a function that makes a lender of a kind."""
+    """Return a function that makes a lender of the given kind."""
     driver = "pymysql" if flavour.name == "sync" else "asyncmy"
 
     def make(what: str, **options: Any) -> Lending:

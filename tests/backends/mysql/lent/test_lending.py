@@ -1,4 +1,4 @@
-"""Locks over an application's connections: they work, and all of it comes back as it was."""
+"""Locks over an application's connections work, and leave the connections as they were."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_OURS = (
     "'timestamp', 'last_insert_id', 'warning_count', 'rand_seed1', 'rand_seed2', 'identity', "
     "'statement_id'"
 )
-# MariaDB before 11.1 knows only the first name, MySQL only the second.
+# MariaDB before 11.1 has only tx_isolation, and MySQL only transaction_isolation.
 ISOLATION = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN ('tx_isolation', 'transaction_isolation')"
 )
@@ -45,7 +45,7 @@ def test_where_it_leads_is_told(flavour, lending, server):
 
 @pytest.mark.parametrize("settings", [(), OF_THEIR_OWN], ids=["defaults", "of_their_own"])
 def test_a_session_comes_back_as_it_was(flavour, lend, ask, name, settings):
-    """Whatever the application has set, after every statement that our own session needs."""
+    """The session keeps the application's settings, although our statements need other settings."""
     connection = lend("connection").client
     for one in settings:
         ask(connection, one)
@@ -81,7 +81,7 @@ def test_the_sessions_of_an_engine_come_back_as_they_were(flavour, lend, ask, na
 
 @pytest.mark.parametrize("flavour", ["sync"], indirect=True)
 def test_cursors_and_patience_of_the_applications_own_do_not_matter(flavour, lend, name):
-    """The application's settings of the connection are left as they are."""
+    """The connection's cursor class and timeouts do not affect the lock, and are not changed."""
     connection = lend("connection", cursorclass=DictCursor, read_timeout=17).client
     locks = flavour.adopted(connection, **PATIENT)
 
@@ -95,7 +95,7 @@ def test_cursors_and_patience_of_the_applications_own_do_not_matter(flavour, len
 def test_a_transaction_of_the_applications_is_neither_joined_nor_committed(
     flavour, lend, ask, numbers, name
 ):
-    """The error says so, and the transaction goes on as if nothing had happened."""
+    """The error says that a transaction is open, and the transaction goes on undisturbed."""
     connection = lend("connection").client
     locks = flavour.adopted(connection, **PATIENT)
     ask(connection, "START TRANSACTION")
@@ -119,10 +119,10 @@ def test_a_connection_of_another_charset_is_refused(flavour, lend, name):
 
 
 def test_a_connection_that_counts_the_rows_it_found_takes_nobodys_lock(flavour, lend, held):
-    """As SQLAlchemy's do: to them a row that was matched but not changed counts as changed."""
+    """With FOUND_ROWS, which SQLAlchemy sets, a matched row counts as changed even if it is not."""
     locks = flavour.adopted(lend("connection", client_flag=CLIENT.FOUND_ROWS).client, **PATIENT)
 
-    for _ in range(2):  # first as a name that the client has not used yet, then as one that it has
+    for _ in range(2):  # first with a name that is new to the client, then with a known name
         assert locks.lock(held.name).try_acquire() is None
     held.release()
 

@@ -1,4 +1,4 @@
-"""An application's connections may be exhausted, dead or of another loop: an error, and no leak."""
+"""Borrowed connections that are exhausted, dead or of another loop cause errors, but no leaks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_one_connection_is_dead(flavour, lend, server, name):
 
 @pytest.mark.parametrize("flavour", ["async"], indirect=True)
 def test_a_cancelled_acquire_costs_no_connection(flavour, lend, server, held):
-    """However far it got, the pending reply is read, and then the connection goes back."""
+    """However far the acquire got, its pending reply is read before the connection goes back."""
     lending = lend("engine", **ONE)
     locks = flavour.adopted(lending.client, **PATIENT)
     before = number(lending, flavour)
@@ -74,7 +74,7 @@ def test_a_cancelled_acquire_costs_no_connection(flavour, lend, server, held):
 
 
 def number(lending, flavour) -> int:
-    """Return the server's number for the one connection."""
+    """Return the server's number for the engine's only connection."""
     handle = flavour.call(lending.client.connect)
     found = handle.sync_connection.connection.driver_connection.thread_id()
     flavour.call(handle.close)
@@ -83,7 +83,7 @@ def number(lending, flavour) -> int:
 
 @pytest.mark.timeout(180)  # About 120 interrupts, each waited for.
 def test_an_interrupt_anywhere_loses_no_connection():
-    """There are many places between taking and giving back."""
+    """An interrupt may strike anywhere between taking a connection and giving it back."""
     server = shared_server()
     server.run("CREATE DATABASE IF NOT EXISTS test")
     engine = sqlalchemy.create_engine(f"mysql+pymysql://root@{server.address}/test", pool_size=2)
@@ -120,7 +120,7 @@ def test_a_connection_of_another_loop_is_refused():
 
 @pytest.mark.parametrize("backend", ["mysql", "mariadb"])
 def test_connections_that_a_function_makes_are_ours(flavour, connect, name, backend):
-    """They are kept while they are useful, and closed with the client."""
+    """Connections made by a factory are kept while they are useful, and closed with the client."""
     made = []
 
     def sync_connect():

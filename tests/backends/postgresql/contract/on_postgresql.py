@@ -14,7 +14,7 @@ from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class OnPostgresql:
-    """Opens backends on servers that all tests share, each in a namespace of its own."""
+    """Opens backends on servers shared by all tests; each test has a namespace of its own."""
 
     url: ClassVar[Callable[[], str]]
     ttl = 0.3
@@ -31,7 +31,7 @@ class OnPostgresql:
 
 
 class AsyncContractOnPostgresql(OnPostgresql, AsyncBackendContract):
-    """Subclass it and set `url`."""
+    """Subclass this class and set `url`."""
 
     capabilities = AsyncPostgresqlBackend.capabilities
 
@@ -40,7 +40,7 @@ class AsyncContractOnPostgresql(OnPostgresql, AsyncBackendContract):
 
 
 class ContractOnPostgresql(OnPostgresql, BackendContract):
-    """Subclass it and set `url`."""
+    """Subclass this class and set `url`."""
 
     capabilities = PostgresqlBackend.capabilities
 

@@ -1,4 +1,4 @@
-"""The contract on PostgreSQL behind PgBouncer in transaction mode, where nothing is pushed."""
+"""The contract on PostgreSQL behind PgBouncer in transaction mode, without notifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor on a transport. Most settings are per user or database: one server is enough."""
+"""The doctor on one server, which is enough because most settings are per user or database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lockfast.backends.postgresql._sync import backend as threads
 
 @pytest.fixture
 def diagnosed(wire_to, server, tables) -> Callable[..., list[Finding]]:
-    """Return a function that returns all findings, for a client with this URL."""
+    """Return a function that lists the doctor's findings for a client with the given URL."""
 
     def found(url: str = "", **options: Any) -> list[Finding]:
         transport = wire_to(url or server.url())
@@ -33,7 +33,7 @@ def diagnosed(wire_to, server, tables) -> Callable[..., list[Finding]]:
 
 @pytest.fixture
 def finding(diagnosed) -> Callable[..., Finding]:
-    """Return a function that returns the doctor's one finding on a subject."""
+    """Return a function that returns the doctor's only finding on a subject."""
 
     def found(subject: str, url: str = "", **options: Any) -> Finding:
         [one] = [one for one in diagnosed(url, **options) if one.subject == subject]

@@ -121,7 +121,7 @@ def test_hardly_a_connection_is_left(finding, server) -> None:
 
 @pytest.mark.parametrize(("shift", "words"), [(-60.0, "60 s ahead"), (60.0, "60 s behind")])
 def test_a_clock_that_differs_from_ours(finding, monkeypatch, shift, words) -> None:
-    """Our clock is the one that is shifted: the difference is the same."""
+    """The test shifts our clock instead of the server's, which makes the same difference."""
     moved = SimpleNamespace(time=lambda: time.time() + shift)
     for one in (aio, threads):
         monkeypatch.setattr(one, "time", moved)
@@ -147,7 +147,7 @@ def many_transactions(server: PostgresqlServer) -> None:
 
 
 def test_a_transaction_that_looks_at_what_was_long_ago(finding, server, user) -> None:
-    """Every user may see that such a transaction exists, whoever owns it."""
+    """Every user gets the finding, even if another user owns the transaction."""
     with server.connect(application_name="pg_dump") as other:
         pid = other.info.backend_pid
         other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -183,7 +183,7 @@ def test_one_in_another_database_does_no_harm(finding, server) -> None:
 
 
 def test_a_replication_slot_that_nobody_reads() -> None:
-    """A slot may also be forgotten. None is that old here, so its facts are written by hand."""
+    """A slot may be forgotten, too. No slot here is that old, so the test makes up its facts."""
     facts = replace(WELL, snapshot=aio.Snapshot("replication slot old", 3_000_000, None))
 
     [found] = [one for one in findings(facts) if one.subject == "old snapshot"]
@@ -214,7 +214,7 @@ def test_finding_out_about_a_pooler_may_take_all_the_time_there_is(
 ) -> None:
     def silent(transport: Any, *_: object, **__: object) -> None:
         transport.ask = transport.send_all = (
-            None  # the deadline has passed: nothing is answered any more
+            None  # the deadline has passed, so no request is answered any more
         )
         raise unproven(where=transport.where)
 
@@ -277,7 +277,7 @@ WELL = ServerFacts(
 
 
 def test_a_server_that_is_too_old() -> None:
-    """No server that old is at hand, so its facts are written by hand."""
+    """No server that old is at hand, so the test makes up its facts."""
     [found] = [one for one in findings(WELL) if one.subject == "server"]
 
     assert found.level == "error"

@@ -20,7 +20,7 @@ def schema(server):
 
 @pytest.fixture
 def theirs(server, schema) -> PostgresqlTables:
-    """Tables in it, which belong to its owner."""
+    """Tables in the test's schema, which belong to the owner of the schema."""
     found = PostgresqlTables(schema=schema)
     with server.connect() as connection:
         for statement in found.definition(with_schema=False):

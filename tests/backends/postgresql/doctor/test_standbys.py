@@ -34,7 +34,7 @@ def waited_for(primary):
     """Return a function that makes commits wait for these standbys until the test ends."""
 
     def set_to(names: str) -> None:
-        # On a connection that waits for no standby: otherwise the change itself would hang.
+        # This connection waits for no standby; otherwise the change itself would hang.
         with primary.connect(options="-c synchronous_commit=local") as connection:
             connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
             connection.execute("SELECT pg_reload_conf()")
@@ -65,7 +65,7 @@ def test_commits_that_wait_for_a_standby(finding, primary, standby, waited_for) 
 
 
 def test_a_user_whose_commits_do_not_wait(finding, primary, standby, user, waited_for) -> None:
-    """Nor may this user see which standbys are synchronous."""
+    """The finding is right even for a user who may not see which standbys are synchronous."""
     primary.run(f"ALTER ROLE {user} SET synchronous_commit = local")
     waited_for("*")
     eventually(lambda: sync_state(primary) == "sync")

@@ -12,18 +12,18 @@ from sql_door import Stranger
 from lockfast_challenge.servers.postgresql import PostgresqlServer
 
 OURS = "application_name = 'lockfast'"
-"""The condition for sessions of our clients."""
+"""The SQL condition that selects the sessions of our clients."""
 
 LISTENING = f"{OURS} AND query LIKE 'LISTEN%'"
 
 
 def is_listening(server: PostgresqlServer) -> bool:
-    """Whether a client listens for notifications."""
+    """Return whether a client listens for notifications."""
     return bool(server.run(f"SELECT 1 FROM pg_stat_activity WHERE {LISTENING}"))
 
 
 class LockedRows:
-    """A `Stranger` on this server."""
+    """A `Stranger` that locks rows on PostgreSQL."""
 
     def __init__(self, server: PostgresqlServer) -> None:
         self._server = server
@@ -32,7 +32,8 @@ class LockedRows:
     def lock(self, name: str) -> None:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
             self._connection.execute("BEGIN")
-            # A high timeout here, so that the session waiting for this row detects the deadlock.
+            # A high timeout here leaves detecting the deadlock to the session that waits for this
+            # row.
             self._connection.execute("SET LOCAL deadlock_timeout = '60s'")
         row = "SELECT FROM lockfast_door WHERE key = %s FOR UPDATE"
         self._connection.execute(row, (f"lockfast\0{name}".encode(),))

@@ -1,4 +1,4 @@
-"""Statements that were executed, whose replies never came; statements that came too late."""
+"""Executed statements whose replies never arrive, and statements that arrive too late."""
 
 from __future__ import annotations
 

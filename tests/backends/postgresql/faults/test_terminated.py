@@ -8,7 +8,8 @@ from ended_sessions import EndedSessions
 from lockfast_challenge.processes import eventually
 
 SOON = 2.0
-"""Less than the time to the next poll, which would make up for a missed wakeup."""
+"""A timeout in seconds, shorter than the time to the next poll, which could hide a missed
+wakeup."""
 
 
 class TestEndedSessions(EndedSessions):
@@ -19,7 +20,7 @@ class TestEndedSessions(EndedSessions):
 
 
 def test_a_listening_connection_that_is_lost_is_opened_again(server, door):
-    """Only that connection is lost; a release comes before it is back, so the waiter asks again."""
+    """A release while the listening connection is down is not missed: the waiter asks again."""
     lease = door.elsewhere().acquire()
     waiter = door.wait_behind()
     door.until([lease.token], 1)

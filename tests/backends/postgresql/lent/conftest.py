@@ -18,7 +18,7 @@ KINDS = ("pool", "engine", "connection")
 
 @pytest.fixture
 def lend(flavour, server) -> Callable[..., Lending]:
-    """Return a function that makes a lender of a kind."""
+    """Return a function that makes a lender of the given kind."""
     url = server.url()
     kind = psycopg.Connection if flavour.name == "sync" else psycopg.AsyncConnection
 

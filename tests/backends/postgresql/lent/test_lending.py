@@ -1,4 +1,4 @@
-"""Locks over an application's connections: they work, and all of it comes back as it was."""
+"""Locks over an application's connections work, and leave the connections as they were."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_password_is_not_told(flavour, server):
 
 
 def test_a_connection_comes_back_as_it_was(flavour, lend, ask, name):
-    """We leave its session, its transaction and its modes as they were."""
+    """We leave the connection's session, transaction and modes as they were."""
     lending = lend("connection")
     connection = lending.client
     ask(connection, "SET application_name = 'shop'")
@@ -125,7 +125,7 @@ def test_what_the_application_listens_to_is_not_lost(flavour, lend, ask, server,
 def test_a_transaction_of_the_applications_is_neither_joined_nor_committed(
     flavour, lend, ask, name
 ):
-    """The error says so, and the transaction goes on as if nothing had happened."""
+    """The error says that a transaction is open, and the transaction goes on undisturbed."""
     connection = lend("connection").client
     locks = flavour.adopted(connection, **PATIENT)
     ask(connection, "CREATE TEMPORARY TABLE cart (k int)")

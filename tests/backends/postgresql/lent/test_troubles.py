@@ -1,4 +1,4 @@
-"""An application's connections may be exhausted, dead or of another loop: an error, and no leak."""
+"""Borrowed connections that are exhausted, dead or of another loop cause errors, but no leaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL = {
 
 @pytest.mark.parametrize("kind", FULL)
 def test_a_pool_that_is_used_up_is_waited_for_as_long_as_we_would(flavour, lend, name, kind):
-    """It waits for our timeout, not the pool's; nothing was done, and nothing is taken later."""
+    """The wait ends at our timeout, not the pool's, and no connection is taken afterwards."""
     lending = lend(kind, **FULL[kind])
     taken = flavour.call(getattr(lending.client, "getconn" if kind == "pool" else "connect"))
     locks = flavour.adopted(lending.client, request_timeout=0.3)
@@ -40,7 +40,7 @@ def test_a_pool_that_is_used_up_is_waited_for_as_long_as_we_would(flavour, lend,
 
 @pytest.mark.parametrize("kind", FULL)
 def test_dead_connections_are_passed_over(flavour, lend, server, name, kind):
-    """The server was restarted, or the sessions were terminated."""
+    """An acquire succeeds even if the server has ended all the sessions of the pool."""
     lending = lend(kind)
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock(name).acquire().release()
@@ -73,7 +73,7 @@ def test_the_one_connection_is_dead(flavour, lend, server, name):
 
 
 def test_a_pool_that_its_owner_has_closed_is_told_as_that(flavour, lend, name):
-    """The error is not about room in the pool."""
+    """The error says that the pool is closed, and not that it needs more room."""
     lending = lend("pool")
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock(name).acquire().release()
@@ -97,7 +97,7 @@ def test_a_pool_that_is_not_open_is_told(flavour, server, name):
 
 @pytest.mark.parametrize("flavour", ["async"], indirect=True)
 def test_a_cancelled_acquire_costs_no_connection(lend, flavour, held):
-    """However far it got, the pending reply is read, and then the connection goes back."""
+    """However far the acquire got, its pending reply is read before the connection goes back."""
     lending = lend("pool", min_size=2, max_size=2)
     locks = flavour.adopted(lending.client, **PATIENT)
     locks.lock("warm").acquire().release()
@@ -123,7 +123,7 @@ def sessions(lending, flavour) -> set[int]:
 
 @pytest.mark.timeout(180)  # About 120 interrupts, each waited for.
 def test_an_interrupt_anywhere_loses_no_connection(monkeypatch):
-    """There are many places between taking and giving back; closing has no connection to await."""
+    """Wherever the interrupt strikes, the connection goes back, and closing need not wait."""
     monkeypatch.setattr("lockfast.backends.sql._sync.borrowed.CLOSE_WITHIN_SECONDS", 3600.0)
     with LentPool(shared_server().url(), max_size=2) as pool:
         locks = Locks.from_client(pool, **PATIENT)
@@ -135,7 +135,7 @@ def test_an_interrupt_anywhere_loses_no_connection(monkeypatch):
 
 
 def test_a_pool_of_another_loop_is_refused_or_serves():
-    """A psycopg connection belongs to no loop, but a task that waits for one does."""
+    """A psycopg connection belongs to no loop, but a task that waits for a connection does."""
     url = shared_server().url()
 
     async def use(pool: AsyncLentPool) -> None:
@@ -159,7 +159,7 @@ def test_a_pool_of_another_loop_is_refused_or_serves():
 
 @pytest.mark.parametrize("kind", ["pool", "engine", "connection"])
 def test_a_forked_child_leaves_what_is_the_parents(lent_puppet, server, name, kind):
-    """The child gets an error that says to open its own; the parent goes on as before."""
+    """The child gets an error that says to connect anew; the parent goes on as before."""
     parent = lent_puppet(kind, server.url())
     parent.ask("acquire", name)
 
@@ -188,7 +188,7 @@ def test_a_forked_child_may_use_an_engine_that_it_has_disposed_of(lent_puppet, s
 
 
 def test_connections_that_a_function_makes_are_ours(flavour, server, name):
-    """They are kept while they are useful, and closed with the client."""
+    """Connections made by a factory are kept while they are useful, and closed with the client."""
     made = []
     kind = psycopg.Connection if flavour.name == "sync" else psycopg.AsyncConnection
 

@@ -21,11 +21,14 @@ class Servers(Protocol):
 
 
 class OnRedis:
-    """Opens backends on servers that all tests share, each in a namespace of its own."""
+    """Opens backends on shared servers, in a new namespace for each test."""
 
     servers: ClassVar[Callable[[], Servers]]
     laws: ClassVar[tuple[int, ...]] = ()
-    """The laws to run; empty means all. For servers that differ from others in one way."""
+    """The laws to run; empty means all.
+
+    A subset is enough for a server that differs from the other servers in only one respect.
+    """
     ttl = 0.3
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -42,7 +45,7 @@ class OnRedis:
 
 
 class AsyncContractOnRedis(OnRedis, AsyncBackendContract):
-    """Subclass it and set `servers`."""
+    """The contract for asyncio backends; a subclass sets `servers`."""
 
     capabilities = AsyncRedisBackend.capabilities
 
@@ -51,7 +54,7 @@ class AsyncContractOnRedis(OnRedis, AsyncBackendContract):
 
 
 class ContractOnRedis(OnRedis, BackendContract):
-    """Subclass it and set `servers`."""
+    """The contract for sync backends; a subclass sets `servers`."""
 
     capabilities = RedisBackend.capabilities
 

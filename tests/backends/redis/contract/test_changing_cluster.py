@@ -1,6 +1,6 @@
 """The contract on a cluster with one master cut off, while slots move between nodes.
 
-The master that is cut off from its peers comes first in the URL, and still answers clients.
+The URL names that master first. The master still answers its clients.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def unruly() -> Iterator[None]:
 
 class OnUnruly:
     found: Unruly
-    laws = (2, 3, 4, 5, 6)  # who may hold, in which order, and what is left behind
+    laws = (2, 3, 4, 5, 6)  # only the laws on holders, their order and what is left behind
 
     @classmethod
     def servers(cls) -> Unruly:

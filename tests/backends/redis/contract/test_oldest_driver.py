@@ -13,7 +13,7 @@ OLDEST = ROOT / ".venv" / "oldest-driver"
 
 
 def test_the_contract_holds_with_the_oldest_driver() -> None:
-    """`make` installs that driver; without it this test fails."""
+    """The test fails unless `make` has installed redis-py 5.0.0 in its own directory."""
     environment = {**os.environ, "PYTHONPATH": str(OLDEST)}
     version = subprocess.run(
         [sys.executable, "-c", "import redis; print(redis.__version__)"],
@@ -24,7 +24,7 @@ def test_the_contract_holds_with_the_oldest_driver() -> None:
     )
     assert version.stdout.strip() == "5.0.0"
 
-    # Only the laws that involve the connection; the others do not depend on the driver.
+    # Run only the laws that involve the connection: the other laws do not depend on the driver.
     laws = "law_01 or law_02 or law_05 or law_06 or law_10 or law_14"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", laws, CONTRACT],

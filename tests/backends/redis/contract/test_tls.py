@@ -1,6 +1,6 @@
 """The contract on a TLS-only server that identifies its clients by certificate.
 
-Only the laws that involve the connection; the others cannot tell the difference.
+Only the laws that involve the connection run here: TLS makes no difference to the other laws.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the smallest ACL needs in addition: for a cluster, a durability or another database."""
+"""Permissions beyond the smallest ACL: for a cluster, for durability, for another database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _rule(command: str) -> str:
 
 @pytest.fixture
 def clerk(cluster):
-    """Return a function that sets the user's rules on all nodes."""
+    """Return a function that sets the ACL rules of the user `clerk` on all nodes."""
 
     def rules(*changes: str) -> None:
         for one in cluster.servers:
@@ -44,7 +44,7 @@ def test_the_sentinels_rules_are_on_the_page():
 
 
 def test_everything_works_on_a_cluster(flavour, clerk, cluster, eventually):
-    """Every verb, a waiter woken by a push, and a slot that moves while its lock is held."""
+    """The rules cover all verbs, pushed wakeups, and a slot that moves under a held lock."""
     clerk(*SMALLEST)
     options = {**LOGIN, "durability": "replica", "ttl": 3.0}
     locks, other = (flavour.locks(cluster.url, **options) for _ in range(2))
@@ -79,7 +79,10 @@ def test_what_is_missing_on_a_cluster_is_named(flavour, clerk, cluster, command)
 
 
 def _said(locks) -> str:
-    """Return the doctor's message on permissions; without the slot map the doctor cannot begin."""
+    """Return what the doctor says about permissions, in a finding or in an error.
+
+    Without the slot map the doctor raises an error before it has any finding.
+    """
     try:
         [found] = [one for one in locks.diagnose() if one.subject == "permissions"]
     except ConfigurationError as error:
@@ -89,7 +92,7 @@ def _said(locks) -> str:
 
 
 def test_who_may_not_ask_for_the_proof_gets_no_lock(flavour, clerk, cluster):
-    """The acquire is refused, not granted without proof."""
+    """A user who may not call WAIT is refused, not granted a lock without proof of durability."""
     clerk(*SMALLEST, "-wait")
     locks = flavour.locks(cluster.url, durability="replica", **LOGIN)
 

@@ -60,7 +60,7 @@ def test_what_is_wrong_with_one_node_names_it(findings, setting, cluster):
 
 
 def test_one_dead_node_would_stop_all(findings, setting, cluster):
-    """Leases on healthy nodes are lost, too; that is the Redis default."""
+    """By default, one dead node makes the whole cluster stop, so healthy nodes lose leases too."""
     setting(cluster.masters(), "cluster-require-full-coverage", "yes")
 
     [found] = findings("coverage")
@@ -71,7 +71,7 @@ def test_one_dead_node_would_stop_all(findings, setting, cluster):
 
 
 def test_a_failover_that_takes_longer_than_a_lease_lives(findings, setting, cluster):
-    """A failover does take that long with the default of Redis and our default ttl."""
+    """With Redis's default node timeout, a failover takes longer than our default ttl."""
     setting(cluster.masters(), "cluster-node-timeout", "15000")
 
     [found] = findings("failover")
@@ -82,7 +82,7 @@ def test_a_failover_that_takes_longer_than_a_lease_lives(findings, setting, clus
 
 
 def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setting, cluster):
-    setting(cluster.servers, "cluster-node-timeout", "15000")  # so it is not replaced meanwhile
+    setting(cluster.servers, "cluster-node-timeout", "15000")  # prevents a failover
     [silent, *others] = cluster.masters()
     silent.pause()
     try:
@@ -98,7 +98,7 @@ def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setti
 
 @pytest.mark.usefixtures("masters_stay")
 def test_slots_that_no_node_serves_are_an_error(findings, cluster):
-    """Only their own node gives them up; its peers still name it as the owner of both."""
+    """The doctor finds the unserved slots although all other nodes still name their owner."""
     node = cluster.masters()[0]
     first = next(one[0] for one in cluster.ask(node, "CLUSTER", "SLOTS") if one[2][1] == node.port)
     [before] = findings("slots", request_timeout=20.0)

@@ -12,7 +12,7 @@ from lockfast_challenge.servers.redis import RedisServer, ShiftedRedis
 
 
 def test_a_server_that_is_well(flavour):
-    """There is nothing to fix except the user's permissions."""
+    """On a well-configured server the doctor only notes that the user may do everything."""
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
         found = flavour.locks(server.url).diagnose()
 
@@ -31,7 +31,7 @@ def test_a_server_that_is_well(flavour):
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_a_policy_that_deletes_locks(finding, admin, policy):
-    """Our keys expire too, so the volatile policies are no better."""
+    """Lockfast's keys have an expiry time, so the volatile policies evict them as well."""
     admin.config_set("maxmemory", "100mb")
     admin.config_set("maxmemory-policy", policy)
 
@@ -170,7 +170,7 @@ def test_a_clock_that_differs_from_ours(flavour, shift, words):
 
 
 def test_a_server_that_is_too_old():
-    """No server that old is at hand, so its facts are written by hand."""
+    """The facts are made up, because the tests have no Redis server that old."""
     facts = ServerFacts("redis://there", "lockfast", {"redis_version": "6.2.14"}, {}, 0.0, "cannot")
 
     [found] = [one for one in findings(facts) if one.subject == "server"]

@@ -88,7 +88,7 @@ def test_a_sentinel_that_does_not_answer_is_named(findings):
 
 
 def test_sentinels_that_do_not_agree(findings, two):
-    """They may disagree briefly after a failover; here one of them is configured differently."""
+    """Sentinels may disagree briefly after a failover; here one Sentinel is misconfigured."""
     other = two.sentinels[1]
     stranger = "127.0.0.1", shared_server().port, 2
     with other.client() as client:

@@ -17,7 +17,7 @@ SMALLEST = acl.smallest("lockfast").split()
 
 @pytest.fixture
 def user(server, admin):
-    """Return a function that sets the user's rules and returns its URL."""
+    """Return a function that sets the rules of the user `clerk` and returns a URL for that user."""
 
     def rules(*changes: str) -> str:
         admin.execute_command("ACL", "SETUSER", "clerk", "reset", "on", ">pw", *changes)
@@ -96,7 +96,7 @@ def test_nothing_else_may_be_done_with_it(server, user, command):
 
 
 def test_a_script_reaches_no_keys_but_ours(server, user):
-    """Not even a script that the user loads can read other keys."""
+    """A user with the smallest ACL cannot read other keys through a script of its own."""
     user(*SMALLEST)
     with server.client(username="clerk", password="pw") as client:
         sha = client.script_load("return redis.call('HGET', 'other', 'field')")
@@ -107,7 +107,7 @@ def test_a_script_reaches_no_keys_but_ours(server, user):
 
 @pytest.mark.parametrize("command", acl.commands())
 def test_a_command_that_is_missing_is_named(flavour, user, command):
-    """Every command is needed, so leaving one out is an error."""
+    """The doctor reports an error that names any needed command that the user may not run."""
     rule = f"-{command.lower().replace(' ', '|')}"
     found = flavour.locks(user(*SMALLEST, rule)).diagnose()
 
@@ -134,7 +134,7 @@ def test_a_user_who_may_do_everything_is_told_so(finding):
 
 
 def test_settings_that_may_not_be_read_are_a_note(finding, user):
-    """Managed services allow INFO, but not CONFIG."""
+    """Managed services allow INFO but not CONFIG, so unreadable settings are only a note."""
     url = user(*SMALLEST, "+info")
 
     assert finding("settings", url).level == "note"

@@ -35,6 +35,9 @@ def proxy(server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def line(flavour, server):
-    """Inspect a name over a healthy connection: the holders' tokens and the number of waiters."""
+    """Return a function that inspects a name over a healthy connection.
+
+    The function returns the holders' tokens and the number of waiters.
+    """
     watcher = flavour.locks(server.url)
     return lambda name: seen_of(watcher, name)

@@ -1,4 +1,4 @@
-"""The listener of waiting clients: it survives every error, or the waiters start it again."""
+"""The listener of a waiting client survives every error, or its waiters restart it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 from lockfast_challenge.servers.redis import RedisServer
 
 SOON = 1.5
-"""Less than the time to the next heartbeat, which would make up for a missed wakeup."""
+"""Seconds; less than the time to the next heartbeat, which would make up for a missed wakeup."""
 
 
 class Provider(CredentialProvider):
@@ -58,7 +58,7 @@ def closed_server():
 def test_waiters_outlive_a_provider_of_passwords_that_fails_for_a_moment(
     flavour, closed_server, eventually, kind
 ):
-    """The connection is lost while the password service is down; then the service is back."""
+    """A waiter whose listener cannot log in again for a while is still served afterwards."""
     provider = Provider()
     holders = flavour.locks(closed_server.url, password="secret")
     lease = holders.lock("door").acquire()
@@ -76,7 +76,7 @@ def test_waiters_outlive_a_provider_of_passwords_that_fails_for_a_moment(
 
 
 def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually, monkeypatch):
-    """The listener needs more descriptors than a connection; it opens once some are free again."""
+    """A listener that finds no free descriptors opens later, when descriptors are free again."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -98,7 +98,7 @@ def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually
 
 
 def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eventually):
-    """A program may cancel every task of its loop and carry on."""
+    """Waiters restart their listener after the program has cancelled every task of its loop."""
     flavour = Flavour("async")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -117,7 +117,7 @@ def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eve
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, monkeypatch):
-    """SystemExit, raised in the thread, is not an Exception, so the thread ends."""
+    """SystemExit, which is not an `Exception`, ends the listener's thread; waiters restart it."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -139,7 +139,7 @@ def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, m
 
 
 def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventually, monkeypatch):
-    """The process is at its thread limit; the lock is handed over all the same."""
+    """A client that cannot start a listener thread still gets the lock in its turn."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
@@ -160,7 +160,7 @@ def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventual
 
 
 def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
-    """A wakeup sent before that would reach nobody."""
+    """A claim names its inbox only after the subscription: earlier wakeups would be lost."""
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
     inbox = inbox_of(locks)
@@ -184,7 +184,7 @@ def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
 
 
 def test_waiting_processes_killed_together_cost_one_window(flavour, server, puppet, eventually):
-    """Law 10: they do not cost one window each, although each process is a client of its own."""
+    """Law 10: dead processes cost one window together, although each is a separate client."""
     count = 6
     locks = flavour.locks(server.url)
     lease = locks.lock("door").acquire()

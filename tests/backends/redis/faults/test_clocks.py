@@ -30,13 +30,13 @@ def server_time(server):
 
 
 class TestClockJumps(ClockJumps):
-    """The tests for every store whose server has a clock."""
+    """The clock tests that all stores with a clock on the server share."""
 
 
 def test_a_clock_put_back_does_not_keep_a_dead_holders_lock(
     flavour, server, url, puppet, eventually
 ):
-    """The name is free after the holder's ttl, not an hour later, and the line moves on."""
+    """After the clock goes back an hour, a dead holder's lock still ends with its ttl."""
     holder = puppet(flavour.name, url, ttl=1.2)
     token = holder.ask("acquire", "door")
     locks = flavour.locks(url)

@@ -11,7 +11,7 @@ from lockfast.backends.redis.scripts import redis_script, script_text
 
 
 def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
-    """The driver also reads files before it opens a socket."""
+    """A full descriptor table is an outage, even where the driver fails to read a file."""
     locks = flavour.locks(server.url)
     locks.lock("door").acquire().release()
     flavour.call(locks._client.backend._transport.close)
@@ -31,7 +31,7 @@ def test_that_no_sentinel_can_be_asked_is_an_outage(flavour):
 
 
 def test_what_is_held_can_be_released(flavour, server):
-    """Everything that a release needs was read when the client was created."""
+    """A release opens no files: everything it needs was read when the client was created."""
     for read_before in (redis_script, script_text, requests.head_of_call):
         read_before.cache_clear()
     locks = flavour.locks(server.url)

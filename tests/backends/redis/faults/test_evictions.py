@@ -1,4 +1,4 @@
-"""A server that evicts some keys of a name and keeps the others: no waiter waits for ever."""
+"""If a server evicts some keys of a name and keeps the others, no waiter waits for ever."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Place:
         self.tokens: list[int] = []
 
     def key(self, kind: str) -> bytes:
-        """Return one of the keys of the name."""
+        """Return the name's key of this kind."""
         return RedisKeys("lockfast", [kind]).door(self.name)
 
     def begin(self, threads: ThreadPoolExecutor) -> None:
@@ -88,13 +88,13 @@ class Place:
         return lease.token
 
     def release(self) -> None:
-        """Release every hold; what the server evicted is lost, and nothing else."""
+        """Release every hold, and ignore holds that were lost with an evicted key."""
         for one in self.held:
             with suppress(LeaseLost):
                 one.release()
 
     def check(self) -> None:
-        """Check that every waiter came in, no token went back, and the name is free."""
+        """Check that every waiter got the name, that tokens grew, and that the name is free."""
         came = [one.result(2 * PATIENCE) for one in self.waiters]
         assert all(one > max(self.tokens) for one in came), (self.name, self.tokens, came)
         entrance = (self._waiting or self._holding or [_lock()])[0]
@@ -105,7 +105,7 @@ class Place:
 
 
 class Server:
-    """The names on a server, seen through its keys."""
+    """The keys that a server stores for some names."""
 
     def __init__(self, places: list[Place], server: RedisServer) -> None:
         self._places = places
@@ -127,7 +127,7 @@ class Server:
 def _wanted(
     flavour: Flavour, server: RedisServer, places: list[tuple[str, tuple[str, ...]]]
 ) -> Iterator[list[Place]]:
-    """Names in these states whose listed keys are to be evicted; all waiters are in line."""
+    """Yield names in these states, with all waiters in line and no key evicted yet."""
     locks = [flavour.locks(server.url, ttl=20, request_timeout=20) for _ in range(3)]
     found = [Place(state, evicted, locks) for state, evicted in places]
     with ThreadPoolExecutor(2 * len(found)) as threads:
@@ -139,7 +139,7 @@ def _wanted(
 
 
 def test_nobody_waits_for_ever_whichever_keys_are_evicted(flavour, server):
-    """Every subset of the keys, in every state: all waiters come in, and the name is free."""
+    """Whichever subset of the keys is evicted, in whichever state, all waiters get their turn."""
     every = [(state, evicted) for state in STATES for evicted in EVICTED]
     with _wanted(flavour, server, every) as places:
         Server(places, server).evict()
@@ -152,7 +152,7 @@ def test_nobody_waits_for_ever_whichever_keys_are_evicted(flavour, server):
 
 
 def test_those_who_wait_join_again_while_the_name_is_held_if_their_line_is_evicted(flavour, server):
-    """The heartbeat reports that their line is gone, so no holder has to leave first."""
+    """Waiters learn from a heartbeat that their line is gone, and rejoin before any release."""
     with _wanted(flavour, server, [(state, ("line",)) for state in STATES]) as places:
         keys = Server(places, server)
         keys.evict()

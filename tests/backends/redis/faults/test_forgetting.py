@@ -1,4 +1,4 @@
-"""A server that is killed and comes back with or without its data; one that is flushed."""
+"""A server that is flushed, or killed and restarted with or without its data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SLACK = 0.5
 
 
 def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
-    """With an append-only file the lease is renewed again, and the line is unchanged."""
-    # `always`: with `everysec` a write may still wait for the disk, and be lost in the kill.
+    """After a restart from an append-only file, leases are renewed and the line is unchanged."""
+    # Use `always`: with `everysec`, a write that is not on disk yet would be lost in the kill.
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
         locks = flavour.locks(server.url, ttl=9.0, on_event=diary)
         lock = locks.lock("door")
@@ -54,7 +54,7 @@ def _flush(server: RedisServer) -> None:
 def test_a_server_that_forgets_costs_the_lease_and_no_token(
     flavour, server, guarded, forget, diary
 ):
-    """Two may think they hold until the first learns of its loss; the guard stops stale writes."""
+    """Two clients may trust their leases for a while, but the resource refuses stale writes."""
     locks = flavour.locks(server.url, ttl=1.5, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -77,7 +77,7 @@ def test_a_server_that_forgets_costs_the_lease_and_no_token(
 
 @pytest.mark.parametrize("forget", [_restart, _flush], ids=["restart", "FLUSHALL"])
 def test_those_who_wait_at_a_server_that_forgets_join_again(flavour, server, forget, eventually):
-    """No one waits in a line that no longer exists: within a heartbeat they join the new one."""
+    """Waiters whose line was lost notice within a heartbeat, and join the new line."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door", renew=False)
     lease = lock.acquire()
@@ -91,7 +91,7 @@ def test_those_who_wait_at_a_server_that_forgets_join_again(flavour, server, for
 
 
 def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, diary, eventually):
-    """SCRIPT FLUSH before every verb goes unnoticed."""
+    """After SCRIPT FLUSH every verb reloads its script, without an error or an extra event."""
     locks = flavour.locks(server.url, on_event=diary)
     client = server.client()
     client.script_flush()
@@ -102,8 +102,8 @@ def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, d
     lease.renew()
     waiting = flavour.locks(server.url)
     waiter = flavour.start(waiting.lock("door").acquire, timeout=20)
-    # Wait until the client has its reply, not only a place in line: each flush must hit a different
-    # verb.
+    # Wait until the client has its reply, not only a place in line, so that each flush hits a
+    # different verb.
     eventually(lambda: number_waiting(waiting))
     client.script_flush()
     assert len(locks.inspect("door").holders) == 1

@@ -27,7 +27,7 @@ def test_a_forked_child_holds_nothing(parent, line):
 
 
 def test_the_parent_goes_on_over_the_connection_that_its_child_inherited(parent, line, eventually):
-    """Children use their own connections, close, die: no reply to the parent is taken or cut."""
+    """Children open their own connections, so they take no reply from their parent's connection."""
     token = parent.ask("acquire", "door")
     children = [parent.fork(), parent.fork()]
     for number, child in enumerate(children):

@@ -1,4 +1,4 @@
-"""A holder frozen in the middle, and a frozen server."""
+"""Holders that are frozen while they hold a lock, and servers that are frozen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLACK = 1.0
 def test_a_frozen_holder_is_told_before_its_next_call_returns(
     flavour, server, puppet, guarded, line
 ):
-    """Laws 7 and 9: the successor runs after the ttl, and the late write is refused."""
+    """Laws 7 and 9: the successor gets in after the ttl, and the late write is refused."""
     holder = puppet(flavour.name, server.url, ttl=0.5)
     token = holder.ask("acquire", "door")
     guarded.write("door", token)
@@ -40,7 +40,7 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(
 def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
     flavour, server, diary, line, eventually
 ):
-    """The holder is at risk, then lost by its own clock; requests sent meanwhile are undone."""
+    """The holder loses its lease by its own clock; requests sent meanwhile are undone later."""
     locks = flavour.locks(server.url, ttl=0.9, request_timeout=0.2, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -68,7 +68,7 @@ def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
 
 
 def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, eventually):
-    """Shorter than the ttl: the lease is renewed afterwards, and waiters keep their places."""
+    """After a freeze shorter than the ttl, leases are renewed and waiters keep their places."""
     locks = flavour.locks(server.url, ttl=1.5, request_timeout=0.2, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -88,13 +88,13 @@ def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, even
 
 
 def test_closing_waits_once_for_a_frozen_server(flavour, server, eventually):
-    """Withdrawing the waiter, releasing the hold and closing the listener share one wait."""
+    """Closing withdraws waiters, releases holds and closes the listener within one timeout."""
     locks, other = flavour.locks(server.url, request_timeout=1.5), flavour.locks(server.url)
     other.lock("door").acquire()
     mine = locks.lock("mine").acquire()
     asked = server.calls()
     waiter = flavour.start(locks.lock("door").acquire, timeout=20)
-    eventually(lambda: server.calls() == asked + 2)  # the second once it listens; now it waits
+    eventually(lambda: server.calls() == asked + 2)  # the waiter asks again once it listens
 
     server.pause()
     asked_at = flavour.clock.now()

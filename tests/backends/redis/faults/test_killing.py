@@ -1,4 +1,4 @@
-"""The holder's process is killed: nobody is notified, and its ttl runs out."""
+"""A holder whose process is killed: nobody is notified, so its ttl has to run out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ SLACK = 0.5
 
 
 def test_a_killed_holder_frees_the_name_within_its_ttl(flavour, server, puppet, line, eventually):
-    """Law 9: the next in line runs when the ttl is over, with a larger token."""
+    """Law 9: the next claim in line is granted when the ttl is over, with a larger token."""
     holder = puppet(flavour.name, server.url, ttl=TTL)
     token = holder.ask("acquire", "door")
     waiter = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
     eventually(lambda: line("door") == ([token], 1))
     renewals = holder.ask("renewals")
-    eventually(lambda: holder.ask("renewals") > renewals)  # it would have renewed for ever
+    eventually(lambda: holder.ask("renewals") > renewals)  # until it is killed, it renews
 
     holder.kill()
     killed_at = flavour.clock.now()

@@ -1,4 +1,4 @@
-"""Requests that the server executed, whose replies never came; requests that came too late."""
+"""Requests that the server executed but whose reply was lost, and requests that arrive late."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ACQUIRE, ACQUIRE_ALL, RENEW, RELEASE, BEAT = (
     redis_script(verb).sha for verb in ("acquire", "acquire_all", "renew", "release", "beat")
 )
 TTL = 60.0
-"""Longer than any test, in seconds: what is gone has not simply expired."""
+"""Seconds; longer than any test, so that no lock ends by expiry."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def scripts_run(server):
 
 
 def test_a_reply_lost_on_acquire_costs_a_moment(locks, proxy, line):
-    """The retry gets the same grant: one hold, one token."""
+    """A repeated acquire gets the grant whose reply was lost: one hold, one token."""
     lost = proxy.lose_reply_to(ACQUIRE)
 
     lease = locks.lock("door").acquire(timeout=20)
@@ -40,7 +40,7 @@ def test_a_reply_lost_on_acquire_costs_a_moment(locks, proxy, line):
 
 
 def test_several_names_that_are_free_cost_one_request(locks, scripts_run, line):
-    """All of them in one step on the server."""
+    """One request acquires several free names in a single step on the server."""
     locks.lock("door").acquire().release()
     before = scripts_run()
 
@@ -55,7 +55,7 @@ def test_several_names_that_are_free_cost_one_request(locks, scripts_run, line):
 
 
 def test_several_names_are_not_taken_in_part(flavour, locks, server, line):
-    """One of them is held: the others stay free for clients that need only those."""
+    """While one of the names is held, the free names are left to other clients."""
     lease = flavour.locks(server.url).lock("b").acquire()
 
     assert locks.all("a", "b", "c").try_acquire() is None
@@ -64,7 +64,7 @@ def test_several_names_are_not_taken_in_part(flavour, locks, server, line):
 
 
 def test_a_reply_lost_on_several_names_leaves_no_second_hold(locks, proxy, line):
-    """The claims are withdrawn, and the names are requested one by one."""
+    """After a lost reply, all claims are withdrawn and the names are requested one by one."""
     lost = proxy.lose_reply_to(ACQUIRE_ALL)
 
     leases = locks.all("a", "b").acquire(timeout=20)
@@ -78,7 +78,7 @@ def test_a_reply_lost_on_several_names_leaves_no_second_hold(locks, proxy, line)
 
 @pytest.mark.parametrize("after", [1, 5, 17], ids="{} bytes".format)
 def test_a_reply_cut_in_the_middle_costs_a_moment(locks, proxy, line, after):
-    """Half a token is no token."""
+    """A reply that is cut off within the token is not read as a shorter token."""
     cut = proxy.cut_reply_to(ACQUIRE, after=after)
 
     lease = locks.lock("door").acquire(timeout=20)
@@ -90,7 +90,7 @@ def test_a_reply_cut_in_the_middle_costs_a_moment(locks, proxy, line, after):
 def test_a_refusal_cut_in_the_middle_keeps_the_place_in_line(
     locks, proxy, flavour, line, eventually
 ):
-    """The retry finds the claim where the first request put it."""
+    """The repeated request finds its claim at the place in line that the first request took."""
     first = flavour.locks(proxy.url).lock("door")
     lease = first.acquire()
     cut = proxy.cut_reply_to(ACQUIRE, after=20)
@@ -104,7 +104,7 @@ def test_a_refusal_cut_in_the_middle_keeps_the_place_in_line(
 
 
 def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, line):
-    """The server granted it; the caller learns that it was not acquired, and it is undone."""
+    """The server granted the lock, but the caller gets an error and the grant is undone."""
     proxy.lose_reply_to(ACQUIRE, times=9)
 
     with pytest.raises(BackendUnavailable, match="withdrawn"):
@@ -116,7 +116,7 @@ def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, line):
 def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
     flavour, proxy, diary, eventually
 ):
-    """The next renewal is answered."""
+    """One unanswered renewal puts the lease at risk; the next renewal makes it safe again."""
     locks = flavour.locks(proxy.url, ttl=1.2, request_timeout=0.2, on_event=diary)
     lost = proxy.lose_reply_to(RENEW)
     lock = locks.lock("door")
@@ -130,7 +130,7 @@ def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
 
 
 def test_renewals_that_are_never_answered_extend_nothing(flavour, server, proxy, diary, line):
-    """The server applied each renewal, but the holder cannot know, and stops in time."""
+    """The server applies each renewal, but a holder that gets no reply must stop in time."""
     locks = flavour.locks(proxy.url, ttl=1.2, request_timeout=0.2, on_event=diary)
     proxy.lose_reply_to(RENEW, times=99)
     lock = locks.lock("door")
@@ -147,7 +147,7 @@ def test_renewals_that_are_never_answered_extend_nothing(flavour, server, proxy,
 
 
 def test_a_reply_lost_on_release_is_said_and_can_be_repeated(locks, proxy, line):
-    """It was sent while the lease was trusted, so it is clean, whatever the retry finds."""
+    """A release that was sent while the lease was trusted is clean, whatever its repeat finds."""
     lock = locks.lock("door")
     lease = lock.acquire()
     proxy.lose_reply_to(RELEASE)
@@ -163,7 +163,7 @@ def test_a_reply_lost_on_release_is_said_and_can_be_repeated(locks, proxy, line)
 def test_a_lost_request_to_release_goes_on_in_the_background(
     flavour, server, locks, proxy, eventually
 ):
-    """Nothing reached the server, yet the name is free long before the ttl, without the caller."""
+    """A release request that was lost is repeated in the background, long before the ttl ends."""
     lock = locks.lock("door")
     lease = lock.acquire()
     proxy.hold_requests(RELEASE)
@@ -181,7 +181,7 @@ def test_a_lost_request_to_release_goes_on_in_the_background(
 def test_an_acquire_that_comes_after_its_withdrawal_is_refused(
     locks, proxy, line, scripts_run, eventually
 ):
-    """Law 6: both requests were delayed; nothing is left behind when they arrive."""
+    """Law 6: an acquire that arrives late, along with its withdrawal, leaves nothing behind."""
     proxy.hold_requests(ACQUIRE, times=9)
     with pytest.raises(BackendUnavailable, match="withdrawn"):
         locks.lock("door").acquire(timeout=5)
@@ -196,7 +196,7 @@ def test_an_acquire_that_comes_after_its_withdrawal_is_refused(
 def test_an_acquire_that_comes_after_the_release_of_its_repeat_is_refused(
     locks, proxy, line, scripts_run, eventually
 ):
-    """The first request is delayed, the second granted and released; then the first arrives."""
+    """A delayed acquire whose repeat was granted and released meanwhile leaves nothing behind."""
     proxy.hold_requests(ACQUIRE)
     locks.lock("door").acquire(timeout=20).release()
 
@@ -210,7 +210,7 @@ def test_an_acquire_that_comes_after_the_release_of_its_repeat_is_refused(
 def test_a_renewal_that_comes_after_the_release_brings_nothing_back(
     locks, proxy, line, scripts_run, eventually
 ):
-    """A late renewal finds no hold for its claim."""
+    """A renewal that arrives after the release finds no hold to renew."""
     proxy.hold_requests(RENEW)
     lock = locks.lock("door")
     lease = lock.acquire()

@@ -11,7 +11,7 @@ from lockfast.backends.redis.scripts import redis_script
 
 
 def test_a_full_server_renews_and_releases_what_is_held(flavour, server, diary, eventually):
-    """Otherwise every lease would die at once, just when the server is in trouble."""
+    """A server without memory must still renew and release the leases that are held."""
     client = server.client()
     locks = flavour.locks(server.url, ttl=6, on_event=diary)
     lock, other = locks.lock("door"), locks.lock("window")
@@ -35,12 +35,12 @@ def test_a_full_server_renews_and_releases_what_is_held(flavour, server, diary, 
 
 
 def test_those_in_line_of_a_full_server_keep_their_place(flavour, server, eventually):
-    """Heartbeats need no memory; the waiters come in once there is some again."""
+    """Heartbeats need no memory, so waiters keep their place until memory is available again."""
     client = server.client()
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
-    # With a delay the waiter has to send a request once it is admitted, and that needs memory.
+    # With a lock delay, an admitted waiter has to send another request, which needs memory.
     waiting = flavour.locks(server.url).lock("door", lock_delay=0.1)
     waiter = flavour.start(waiting.acquire, timeout=20)
     eventually(lambda: locks.inspect("door").line)
@@ -69,7 +69,7 @@ CLAIM = "0" * 32
     ],
 )
 def test_a_full_server_refuses_no_verb_but_acquire(server, verb, arguments):
-    """A verb that ends something, or only looks, needs no memory."""
+    """Only an acquire needs memory; every other verb works on a full server."""
     keys = [f"lockfast:{{door}}:{one}" for one in requests.DOOR_KEYS]
     with server.client() as client:
         client.config_set("maxmemory", 1)

@@ -13,10 +13,10 @@ CYCLES = 100
 
 
 def leaks(work) -> bool:
-    """Whether each round of work leaves objects behind.
+    """Return whether every round of work leaves objects behind.
 
-    A leak does so in every round. Things created once do not: a thread, a connection for the first
-    wait, or whatever else lives in this process creates.
+    A leak leaves objects in every round. Objects that are created once do not count: a thread, a
+    connection for the first wait, or objects of other code in this process.
     """
     work(CYCLES // 2)
     return all(growth_by(work) >= CYCLES // 2 for _ in range(3))

@@ -1,4 +1,4 @@
-"""Waiters that are killed together, very many, or cut off in the middle of the line."""
+"""Waiters that are killed together, that are very many, or that are cut off in line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lockfast.core.door import ADMISSION_WINDOW_SECONDS
 
 SLACK = 1.0
 SOON = 1.5
-"""Less than the time to the next heartbeat, which would make up for a missed wakeup."""
+"""Seconds; less than the time to the next heartbeat, which would make up for a missed wakeup."""
 
 
 def test_twenty_waiters_killed_together_cost_one_window(flavour, server, puppet, eventually):
-    """Law 10: the line does not wait for each dead waiter."""
+    """Law 10: twenty dead waiters of one client delay the line by one window, not by twenty."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -38,7 +38,7 @@ def test_twenty_waiters_killed_together_cost_one_window(flavour, server, puppet,
 
 @pytest.mark.parametrize("clients", [1, 4])
 def test_a_thousand_waiters_are_served_in_order(server, clients):
-    """All of them, once each, one at a time, in order of arrival."""
+    """Each of a thousand waiters is served once, alone, and in order of arrival."""
     served: list[int] = []
     tokens: list[int] = []
     arrived: list[int] = []
@@ -55,7 +55,7 @@ def test_a_thousand_waiters_are_served_in_order(server, clients):
         tasks = []
         for batch in range(0, 1000, 1000 // clients):
             mine = range(batch // (1000 // clients), 1000, clients)
-            # In contexts of their own: children of the task that holds would draw a warning.
+            # Use empty contexts, because child tasks of the holding task would draw a warning.
             tasks += [
                 asyncio.create_task(wait(number), context=contextvars.Context()) for number in mine
             ]
@@ -75,7 +75,7 @@ def test_a_thousand_waiters_are_served_in_order(server, clients):
 
 @pytest.fixture
 def held_before_two(flavour, server, proxy, line, eventually):
-    """A lease, a waiter for it that connects through the proxy, and a waiter behind that one."""
+    """A lease, a waiter that connects through the proxy, and a second waiter behind the first."""
     lease = flavour.locks(server.url).lock("door").acquire()
     cut_off = flavour.start(flavour.locks(proxy.url).lock("door").acquire, timeout=20)
     eventually(lambda: line("door")[1] == 1)
@@ -87,7 +87,7 @@ def held_before_two(flavour, server, proxy, line, eventually):
 def test_a_waiter_whose_connection_is_reset_keeps_its_place(
     held_before_two, proxy, line, eventually
 ):
-    """It returns with the same claim, ahead of those that came later."""
+    """A waiter that reconnects keeps its claim, and so stays ahead of later waiters."""
     lease, cut_off, behind = held_before_two
 
     proxy.reset()
@@ -102,7 +102,7 @@ def test_a_waiter_whose_connection_is_reset_keeps_its_place(
 
 
 def test_a_ring_that_nobody_heard_is_made_up_for(held_before_two, proxy, line):
-    """Its turn came while it was cut off: it asks again as soon as it is back."""
+    """A waiter that missed its wakeup while cut off asks again as soon as it reconnects."""
     lease, cut_off, behind = held_before_two
 
     proxy.refuse()
@@ -117,7 +117,7 @@ def test_a_ring_that_nobody_heard_is_made_up_for(held_before_two, proxy, line):
 
 
 def test_who_has_waited_longer_than_its_ttl_keeps_its_turn(flavour, server, eventually):
-    """A message too late to be trusted is still a hint: the waiter asks, and is not overtaken."""
+    """A wakeup that comes too late to be trusted still makes the waiter ask in its turn."""
     locks = flavour.locks(server.url)
     lease = locks.lock("door").acquire()
     waiting = []
@@ -133,7 +133,7 @@ def test_who_has_waited_longer_than_its_ttl_keeps_its_turn(flavour, server, even
 
 
 def test_an_inbox_that_is_lost_is_opened_again(flavour, server, eventually):
-    """CLIENT KILL of all subscribers, and a release at the same moment."""
+    """A waiter whose subscription is killed just before a release is still woken soon."""
     client = server.client()
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
@@ -150,7 +150,7 @@ def test_an_inbox_that_is_lost_is_opened_again(flavour, server, eventually):
 
 
 def test_a_message_that_cannot_be_read_ends_no_inbox(flavour, server, eventually):
-    """Another client publishes to it; it still receives what comes after that."""
+    """An inbox that receives unreadable messages still delivers the next wakeup."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -170,7 +170,7 @@ def test_a_message_that_cannot_be_read_ends_no_inbox(flavour, server, eventually
 def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
     flavour, server, proxy, line, eventually
 ):
-    """Law 8: it times out by its own clock; its entry goes once the server can be reached."""
+    """Law 8: a waiter that is cut off times out by its own clock, and is withdrawn later."""
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -194,7 +194,7 @@ def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
 
 
 def test_those_who_wait_through_one_client_are_each_woken(flavour, server, eventually):
-    """The waiter that reads the messages leaves in its turn, and the others still get theirs."""
+    """When the waiter that reads for its client leaves, another waiter goes on reading."""
     holders = flavour.locks(server.url)
     names = [f"door {number}" for number in range(8)]
     leases = {name: holders.lock(name).acquire() for name in names}
@@ -211,7 +211,7 @@ def test_those_who_wait_through_one_client_are_each_woken(flavour, server, event
 
 @pytest.mark.parametrize("renew", [True, False])
 def test_a_lease_by_message_becomes_a_full_one(flavour, server, diary, eventually, renew):
-    """At first it is trusted for one window; a renewal soon extends it to its ttl."""
+    """A lease granted by message is trusted for one window, until a renewal extends it."""
     locks = flavour.locks(server.url)
     lock = flavour.locks(server.url, on_event=diary).lock("door", ttl=30, renew=renew)
 
@@ -222,7 +222,7 @@ def test_a_lease_by_message_becomes_a_full_one(flavour, server, diary, eventuall
         held.release()
         return waiter.result(20)
 
-    hand_over().release()  # from now on its inbox is open
+    hand_over().release()  # opens the inbox of the waiting client
     before = diary.count("Renewed")
 
     lease = hand_over()

@@ -1,4 +1,4 @@
-"""Servers that refuse, and a way to get the error from each flavour."""
+"""Fixtures that return the error with which a server refuses a client of either flavour."""
 
 from __future__ import annotations
 

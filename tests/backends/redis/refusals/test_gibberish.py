@@ -18,7 +18,7 @@ GIBBERISH = {"HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "no number": b":four\r
 
 
 def well_until(word: bytes, gibberish: bytes) -> Callable[[bytes], bytes]:
-    """Return a server's answers: correct until a request contains this word, then gibberish."""
+    """Return a function that answers correctly until a request contains the word."""
 
     def answer(data: bytes) -> bytes:
         answers = b""
@@ -33,7 +33,7 @@ def well_until(word: bytes, gibberish: bytes) -> Callable[[bytes], bytes]:
 
 @pytest.fixture(params=GIBBERISH)
 def call(request, flavour, talker):
-    """Call a method of the transport to a server that answers PING or SUBSCRIBE with gibberish."""
+    """Return a function that calls a transport whose server answers PING or SUBSCRIBE wrongly."""
 
     def call(verb: str, *arguments: object) -> object:
         word = b"SUBSCRIBE" if verb == "subscribe" else b"PING"
@@ -51,13 +51,13 @@ def test_it_is_an_error_of_ours_for_one_who_asks(call):
 
 
 def test_it_is_an_error_of_ours_for_one_who_subscribes(call):
-    """Otherwise the inbox thread would die of it, and no waiter would be woken any more."""
+    """Only a LockError leaves the inbox thread running; without the thread no waiter is woken."""
     with pytest.raises(LockError):
         call("subscribe", CHANNEL, print)
 
 
 def test_it_is_an_error_of_ours_in_place_of_each_answer_that_is_missing(call):
-    """Replies that came before the gibberish count."""
+    """Replies before the gibberish are used, and each missing reply becomes a LockError."""
     first, *others = call("send_all", [ECHO, PING, ECHO])
 
     assert first == b"OK"
@@ -79,7 +79,7 @@ def test_it_is_an_error_of_ours_if_a_sentinel_says_it(refusal, talker, gibberish
     ids=repr,
 )
 def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(flavour, talker, answer):
-    """Well-formed, but not a map."""
+    """A well-formed reply to CLUSTER SLOTS that is not a slot map raises a LockError."""
     port = talker(answer=well_until(b"CLUSTER", answer)).port
     transport = flavour.locks(f"redis+cluster://127.0.0.1:{port}")._client.backend._transport
 

@@ -66,7 +66,7 @@ def test_a_node_of_a_cluster_given_as_a_server(refusal, nodes):
 
 
 def test_a_node_of_a_cluster_that_has_all_slots(refusal, nodes):
-    """It would take every lock, and lose them with the first slot that moves."""
+    """A cluster node with all slots could grant every lock, but would lose locks as slots move."""
     error = refusal(nodes[1].url)
 
     assert isinstance(error, ConfigurationError)
@@ -145,7 +145,7 @@ def _says_busy(client: redis.Redis) -> bool:
 
 
 def test_a_server_that_cannot_save(refusal):
-    """Its snapshot cannot be written, and it is configured to stop in that case."""
+    """Redis refuses writes while its snapshots fail, and the error says so."""
     with RedisServer() as server, server.client() as client:
         (server.directory / "dump.rdb").mkdir()
         client.config_set("save", "3600 1")
@@ -185,7 +185,7 @@ def test_a_server_with_too_few_replicas(refusal):
 
 def test_a_server_without_room_for_another_connection(refusal):
     with RedisServer("--maxclients", "1") as server, server.client() as client:
-        eventually(lambda: _is_let_in(client))  # once the probe that awaited its start has gone
+        eventually(lambda: _is_let_in(client))  # after the start-up probe has disconnected
 
         error = refusal(server.url)
 
@@ -213,7 +213,7 @@ def test_a_key_of_ours_that_another_program_uses(refusal):
 
 
 def test_names_in_several_slots_at_once():
-    """The reply of a cluster to a heartbeat for several names."""
+    """A cluster answers CROSSSLOT to a heartbeat for several names."""
     error = refused(ErrorReply("CROSSSLOT Keys in request don't hash"), where="redis://there")
 
     assert isinstance(error, ConfigurationError)

@@ -51,7 +51,7 @@ def test_a_server_of_another_kind(refusal, talker, greeting, answer):
 
 
 def test_tls_to_a_server_without(refusal):
-    """A server without TLS waits for the end of a line that never comes."""
+    """A server without TLS never replies: it takes the handshake for an unfinished line."""
     error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}", within=0.5)
 
     assert isinstance(error, BackendUnavailable)
@@ -83,7 +83,7 @@ HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"
 
 
 def before_seven(data: bytes) -> bytes:
-    """Answer as Redis 6.2 does, which does not know `#!lua`."""
+    """Answer as Redis 6.2 does, which rejects scripts that begin with `#!lua`."""
     answers = b""
     for command in data.split(b"*")[1:]:
         if b"HELLO" in command:
@@ -93,14 +93,14 @@ def before_seven(data: bytes) -> bytes:
         elif b"LOAD" in command:
             answers += b"-ERR Error compiling script (new function): user_script:1: "
             answers += b"unexpected symbol near '#'\r\n"
-            return answers  # the script itself contains stars
+            return answers  # the script contains stars, so stop splitting at them
         else:
             answers += b"+OK\r\n"
     return answers
 
 
 def before_six(data: bytes) -> bytes:
-    """Answer as Redis 5 does, which does not know HELLO."""
+    """Answer as Redis 5 does, which has no HELLO command."""
     del data
     return b"-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n"
 
@@ -114,7 +114,7 @@ def test_a_server_that_is_too_old(refusal, talker, answer):
 
 
 def test_a_server_in_protected_mode(refusal, talker):
-    """The server says so before any request."""
+    """A server in protected mode sends its refusal before any request."""
     greeting = b"-DENIED Redis is running in protected mode because protected mode is enabled\r\n"
 
     error = refusal(talker(greeting=greeting).url)

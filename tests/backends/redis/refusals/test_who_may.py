@@ -20,7 +20,7 @@ def closed():
 
 @pytest.fixture
 def user(request):
-    """Return a function that sets a user's rules on the shared server and returns its URL."""
+    """Return a function that sets the rules of `clerk` on the shared server and returns a URL."""
     server = shared_server()
     client = server.client()
 
@@ -71,7 +71,7 @@ SMALLEST = acl.smallest("lockfast").split()
     ],
 )
 def test_what_a_user_may_not_is_named(refusal, user, change, named):
-    """The command, also inside one of our scripts; or the key pattern."""
+    """The error names the missing command, even inside a script, or the missing key pattern."""
     error = refusal(user(*SMALLEST, change))
 
     assert isinstance(error, ConfigurationError)
@@ -87,7 +87,7 @@ def test_what_a_user_may_not_is_named(refusal, user, change, named):
     ],
 )
 def test_who_may_take_locks_and_not_wait_for_them_is_told_so(flavour, user, change, named):
-    """The missing permission is found at the first wait."""
+    """A permission that only waiting needs is reported at the first wait."""
     with_rights = flavour.locks(shared_server().url).lock("door")
     lease = with_rights.acquire()
     lock = flavour.locks(user(*SMALLEST, change)).lock("door")

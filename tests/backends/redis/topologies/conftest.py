@@ -21,7 +21,7 @@ from lockfast_challenge.servers.redis_sentinel import Sentinels
 
 
 class Driver:
-    """A client of either flavour: every call blocks, or is started and returns a future."""
+    """A client of either flavour whose calls either block or run in the background as futures."""
 
     def __init__(self, flavour: str, url: str, *, namespace: str, **options: Any) -> None:
         self.flavour = flavour
@@ -61,11 +61,11 @@ class Driver:
         return len(self.call(self.locks.inspect, name).line)
 
     def is_at(self, server: RedisServer) -> bool:
-        """Whether requests now go to this server."""
+        """Return whether the client's requests now go to this server."""
         try:
             probe = self.acquire(os.urandom(8).hex(), ttl=2.0, renew=False)
         except LockError:
-            return False  # it has not found the server yet
+            return False  # the client has not found the server yet
         with server.client() as client:
             return bool(client.exists(f"{self.namespace}:{{{probe.name}}}:door"))
 
@@ -97,7 +97,7 @@ def sentinels() -> Sentinels:
 
 @pytest.fixture
 def own_sentinels() -> Iterator[Sentinels]:
-    """Servers for this test alone: what it breaks takes ten seconds to heal, and one to start."""
+    """Servers for this test alone: new ones start in one second, broken ones heal in ten."""
     with Sentinels() as found:
         yield found
 

@@ -1,4 +1,4 @@
-"""What a holder sees when the store forgot its lock, or never wrote it down."""
+"""What a holder must see when the store lost its lock or never made it durable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_told_and_fenced(holder: Any, lease: Any, successor: Any, guarded: Guarded
 
 
 def is_given_back(before: list[Any], leases: list[Any], after: list[Any]) -> None:
-    """Check that what is not durable is refused and no longer held, and that nothing is left."""
+    """Check that without durability locks are refused, leases are lost and nothing is left."""
     for one, lease in zip(before, leases, strict=True):
         with pytest.raises(BackendUnavailable):
             one.acquire(f"door {one.flavour}", timeout=3)

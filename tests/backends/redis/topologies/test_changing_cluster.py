@@ -1,7 +1,7 @@
 """A cluster that loses nodes which keep running: cut off from their peers, or removed.
 
-Both kinds still answer any client that asks them. Both flavours find the other nodes, and nothing
-that those know is lost.
+Such nodes still answer any client. Clients of both flavours must find the remaining nodes, and keep
+every lease that the remaining nodes know.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from lockfast_challenge.servers.redis_cluster import slot_of
 
 @pytest.fixture(params=["cut off", "removed"])
 def gone(request, divided):
-    """The master that is about to go, and a function that makes it go; its replica takes over."""
+    """A master, and a function that takes it out of the cluster; its replica takes over."""
     [master] = divided.with_replicas()
     go = divided.cut_off if request.param == "cut off" else divided.remove
     return master, lambda: go(master)
 
 
 def moved(cluster, node) -> int:
-    """Return how often the node replied that a slot belongs to another."""
+    """Return how often the node replied that a slot belongs to another node."""
     with node.client() as client:
         return client.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"]
 
 
 def test_leases_that_the_new_master_knows_survive(divided, drivers, gone, namespace):
-    """Running clients carry on there, within one request."""
+    """A running client renews its lease at the new master, within a single request."""
     master, go = gone
     names = [divided.name_on(master, one) for one in ("sync", "asyncio")]
     clients = drivers(divided.url, ttl=12.0)
@@ -51,7 +51,7 @@ def test_leases_that_the_new_master_knows_survive(divided, drivers, gone, namesp
 def test_a_subscription_leaves_a_node_that_hears_the_others_no_more(
     divided, drivers, gone, namespace
 ):
-    """Otherwise hand-overs would wait for heartbeats from then on."""
+    """A subscription at a node that was cut off would miss the wakeups from other nodes."""
     master, go = gone
     others = [one for one in divided.servers if one is not master]
 
@@ -62,7 +62,7 @@ def test_a_subscription_leaves_a_node_that_hears_the_others_no_more(
     healthy = next(one for one in divided.masters() if one is not master)
     holders, waiting = drivers(divided.url), []
     leases = [one.acquire(divided.name_on(healthy, one.flavour)) for one in holders]
-    # Clients listen at a random node, so start as many as it takes.
+    # Clients subscribe at a random node: start clients until one subscribes at this master.
     for flavour, lease in enumerate(leases):
         before = inboxes([master])
         while not inboxes([master]) - before:
@@ -82,7 +82,7 @@ def test_a_subscription_leaves_a_node_that_hears_the_others_no_more(
 
 
 def test_a_removed_node_as_the_first_seed_misleads_nobody(cluster, drivers, namespace):
-    """It knows of no slot; the others do."""
+    """A removed node that is named first in the URL serves no slots, so other nodes are asked."""
     with ClusterNode() as removed:
         url = f"redis+cluster://127.0.0.1:{removed.port}," + cluster.url.partition("//")[2]
         for one in drivers(url):
@@ -95,7 +95,7 @@ def test_a_removed_node_as_the_first_seed_misleads_nobody(cluster, drivers, name
 
 
 def test_nodes_that_know_of_no_slot_are_named_as_what_they_are(drivers):
-    """Clients get neither an empty answer nor a wait."""
+    """A client that reaches only removed nodes gets an error that says so, not an empty answer."""
     with ClusterNode() as removed:
         for one in drivers(f"redis+cluster://127.0.0.1:{removed.port}", request_timeout=5.0):
             with pytest.raises(LockError, match="was it removed from the cluster"):
@@ -107,7 +107,7 @@ def test_nodes_that_know_of_no_slot_are_named_as_what_they_are(drivers):
 
 
 def test_a_slot_that_has_moved_is_learned_from_the_first_request(cluster, drivers, namespace):
-    """Each request after it goes straight to the new node."""
+    """One MOVED reply is enough: every later request goes straight to the new node."""
     slot = slot_of("door")
     source = cluster.owner_of(slot)
     target = next(one for one in cluster.masters() if one is not source)
@@ -126,7 +126,7 @@ def test_a_slot_that_has_moved_is_learned_from_the_first_request(cluster, driver
 
 @pytest.mark.usefixtures("no_failover")
 def test_releases_that_one_node_does_not_answer_delay_no_other_node(cluster, drivers, namespace):
-    """Background retries go to each node separately."""
+    """Releases are retried for each node separately, so a silent node delays no other node."""
     silent, back, _ = cluster.masters()
     [onlooker, _], clients = drivers(cluster.url), drivers(cluster.url, request_timeout=1.0)
     for one in clients:
@@ -151,7 +151,7 @@ def test_releases_that_one_node_does_not_answer_delay_no_other_node(cluster, dri
 
 
 def test_without_a_thread_to_be_had_the_nodes_are_asked_one_by_one(cluster, drivers, monkeypatch):
-    """Leases on three nodes are renewed together, even if the process is out of threads."""
+    """Leases on three nodes are still renewed in one call when no thread can be started."""
     [one, _] = drivers(cluster.url)
     names = [cluster.name_on(node, "door") for node in cluster.masters()]
     grants = [one.acquire(name)._hold.grant for name in names]

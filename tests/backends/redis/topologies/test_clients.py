@@ -24,7 +24,7 @@ from lockfast_challenge.servers.redis_sentinel import SERVICE
 
 
 def cycle(client: object) -> str:
-    """Return where a lock was taken and released, with the settings of a sync client."""
+    """Take and release a lock with a sync client's settings, and return the location."""
     with Locks.from_client(client, request_timeout=8) as locks:
         with locks.lock("door", timeout=10) as lease:
             assert lease.token > 0
@@ -38,7 +38,7 @@ def async_cycle(make) -> str:
             async with locks.lock("door", timeout=10) as lease:
                 assert lease.token > 0
             where = locks.location
-        # We do not close it.
+        # Lockfast has not closed the client.
         assert await client.ping()
         await close(client)
         return where
@@ -51,7 +51,7 @@ async def close(client) -> None:
 
 
 def test_a_plain_client_lends_its_settings():
-    """But neither its lifetime nor its connections."""
+    """Lockfast copies the client's settings, but opens and closes connections of its own."""
     server = shared_server()
     with redis.Redis(port=server.port, db=3, single_connection_client=True) as client:
         client.ping()
@@ -138,7 +138,7 @@ def test_a_client_of_a_cluster(cluster):
 
 
 def test_a_client_that_speaks_tls():
-    """Its certificates are used too."""
+    """The certificates of a TLS client are used as well."""
     server = shared_tls_server()
     options = {"host": "127.0.0.1", "port": server.port, "ssl": True, **server.client_options}
     where = f"{server.url}/0"
@@ -218,7 +218,7 @@ def test_a_stranger_is_refused_with_what_is_accepted():
 
 
 def test_valkey_is_known_by_its_looks():
-    """None of its classes comes from redis-py."""
+    """Valkey clients are accepted although none of their classes comes from redis-py."""
     port = shared_server().port
 
     with valkey.Valkey(port=port) as client:

@@ -1,4 +1,4 @@
-"""A cluster of three masters and three replicas; both flavours survive all of it."""
+"""Both flavours survive the faults of a cluster of three masters and three replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lockfast_challenge.servers.redis_cluster import slot_of
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(cluster, drivers, guarded, namespace):
-    """The node acknowledged the lock, and its successor never received it."""
+    """A holder whose lock was lost in a failover learns of it, and its token is refused."""
     master = cluster.masters()[0]
     names = [cluster.name_on(master, one) for one in FLAVOURS]
     holders, others = drivers(cluster.url, ttl=12.0), drivers(cluster.url, ttl=12.0)
@@ -39,7 +39,7 @@ def test_a_failover_that_loses_the_lock_is_told_and_fenced(cluster, drivers, gua
 
 
 def test_holders_and_waiters_live_through_a_failover(cluster, drivers, namespace):
-    """The lease continues at the node that was the replica, and so does the line."""
+    """After a failover, leases and lines continue at the promoted replica."""
     holders, waiters = drivers(cluster.url), drivers(cluster.url)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
     waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
@@ -56,7 +56,7 @@ def test_holders_and_waiters_live_through_a_failover(cluster, drivers, namespace
 
 
 def test_a_slot_moves_under_held_and_waiting_locks(cluster, drivers, namespace):
-    """While the slot is open all requests wait; then everything continues at the other node."""
+    """Requests wait while a slot moves, and then holders and waiters go on at the new node."""
     slot = slot_of("door")
     other = next(f"o{i}" for i in range(999_999) if slot_of(f"o{i}") == slot)
     source = cluster.owner_of(slot)
@@ -91,7 +91,7 @@ def test_a_slot_moves_under_held_and_waiting_locks(cluster, drivers, namespace):
 
 
 def test_what_has_moved_ahead_of_its_slot_is_followed(cluster, namespace):
-    """ASK: the slot is still the old node's, but all keys of the name are at the new node."""
+    """A client follows ASK to the node that has the keys of a name but not yet its slot."""
     slot = slot_of("door")
     source = cluster.owner_of(slot)
     target = next(one for one in cluster.masters() if one is not source)
@@ -118,7 +118,7 @@ def test_what_has_moved_ahead_of_its_slot_is_followed(cluster, namespace):
 
 
 def test_a_frozen_node_delays_nobody_elses_locks(cluster, drivers, namespace):
-    """Leases on the other nodes are renewed, and their lines move."""
+    """While one node is frozen, leases on other nodes are renewed and their lines move on."""
     frozen, *well = cluster.masters()
     holders, waiters = drivers(cluster.url, ttl=6), drivers(cluster.url, ttl=6)
     leases, waiting = {}, {}
@@ -145,7 +145,7 @@ def test_a_frozen_node_delays_nobody_elses_locks(cluster, drivers, namespace):
 def test_a_frozen_node_delays_nobody_elses_renewals_however_many_they_are(
     cluster, drivers, namespace
 ):
-    """More than fit in one write: the next requests to a node do not wait for another node."""
+    """Renewals of several batches reach each healthy node without waiting for a frozen one."""
     frozen, *well = cluster.masters()
     asked, leases = {}, []
     for one in drivers(cluster.url):
@@ -156,7 +156,7 @@ def test_a_frozen_node_delays_nobody_elses_renewals_however_many_they_are(
 
     frozen.pause()
     try:
-        deadline = Clock().now() + 5.0  # until which the stuck ones wait
+        deadline = Clock().now() + 5.0  # when the stuck renewals give up
         begun = {
             one: one.begin(one.locks._client.backend.renew, grants, deadline=deadline)
             for one, grants in asked.items()
@@ -173,7 +173,7 @@ def test_a_frozen_node_delays_nobody_elses_renewals_however_many_they_are(
 
 
 def test_an_inbox_that_is_cut_off_opens_again(cluster, drivers, namespace):
-    """It may open at any node, since a message reaches them all."""
+    """A lost inbox may open again at any node, since every node receives all messages."""
 
     def inboxes() -> set[str]:
         pattern = f"{namespace}:inbox:*"
@@ -195,11 +195,11 @@ def test_an_inbox_that_is_cut_off_opens_again(cluster, drivers, namespace):
 
     for lease, future in zip(leases, waiting, strict=True):
         assert future.result(20).token > lease.token
-    assert time.monotonic() - started < 1.5  # woken, not found by the next heartbeat
+    assert time.monotonic() - started < 1.5  # woken by message, not by the next heartbeat
 
 
 def test_renewals_of_many_names_are_split_by_node(cluster, drivers):
-    """Fifty leases, all renewed, though they live on three nodes."""
+    """Fifty leases whose names are spread over three nodes are all renewed."""
     for one in drivers(cluster.url, ttl=6.0):
         leases = [one.acquire(f"{one.flavour} {i}") for i in range(50)]
         wanted = one.renewals + 100
@@ -213,7 +213,7 @@ def test_renewals_of_many_names_are_split_by_node(cluster, drivers):
 
 
 def test_replicas_are_never_asked_for_a_name(cluster, drivers):
-    """No verb, neither reading nor writing, reaches a replica."""
+    """No request for a name reaches a replica, whether the request reads or writes."""
     masters = cluster.masters()
     replicas = [one for one in cluster.servers if one not in masters]
     for replica in replicas:
@@ -233,7 +233,7 @@ def test_replicas_are_never_asked_for_a_name(cluster, drivers):
 
 
 def test_a_server_without_a_cluster_is_named(sentinels):
-    """One sentence says what to use instead."""
+    """The error for a server without cluster mode says which URL to use instead."""
     with (
         Locks(f"redis+cluster://127.0.0.1:{sentinels.master.port}") as locks,
         pytest.raises(ConfigurationError, match="is not a cluster; use redis://"),
@@ -242,7 +242,7 @@ def test_a_server_without_a_cluster_is_named(sentinels):
 
 
 def test_a_cluster_that_cannot_be_reached_is_an_outage():
-    """Reported within one request timeout."""
+    """An unreachable cluster is reported as an outage, within one request timeout."""
     with (
         Locks("redis+cluster://127.0.0.1:1", request_timeout=0.3) as locks,
         pytest.raises(BackendUnavailable),

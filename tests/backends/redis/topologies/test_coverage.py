@@ -38,14 +38,14 @@ def test_a_slot_is_unserved_if_its_owner_lacks_it_on_its_own_map():
 
 
 def test_a_slot_is_served_if_only_another_node_lacks_it():
-    """That node is behind: it does not know of the owner yet."""
+    """A node whose map lacks a slot may only be behind; the owner's own map decides."""
     behind = told((100, 16383, "b"))
 
     assert not Coverage.of(WHOLE, {A: WHOLE, B: behind}).unserved
 
 
 def test_a_slot_that_its_owner_calls_another_nodes_is_served():
-    """It has just moved, and requests follow it."""
+    """A slot that its owner assigns to another node has just moved, and requests follow it."""
     own = told((0, 16383, "b"))
 
     assert not Coverage.of(WHOLE, {A: own, B: WHOLE}).unserved

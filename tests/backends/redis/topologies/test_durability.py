@@ -15,7 +15,7 @@ def servers(request):
 
 
 def test_a_lock_that_no_replica_confirms_is_given_back(servers, drivers):
-    """The lock would be lost with the master: the caller finds out, and nothing is left."""
+    """A lock that no replica confirms is refused, because it would be lost with its master."""
     options = {"durability": "replica", "ttl": 0.9, "request_timeout": 0.5}
     before, after = drivers(servers.url, **options), drivers(servers.url)
     for one in (*before, *after):
@@ -31,7 +31,7 @@ def test_a_lock_that_no_replica_confirms_is_given_back(servers, drivers):
 
 
 def test_a_lock_that_a_replica_confirms_is_renewed_and_waited_for(cluster, drivers):
-    """The line moves as usual."""
+    """With a replica's confirmation, renewals and hand-overs work as usual."""
     options = {"durability": "replica", "ttl": 1.5}
     for one, other in zip(drivers(cluster.url, **options), drivers(cluster.url), strict=True):
         lease = one.acquire("door")
@@ -48,7 +48,7 @@ def test_a_lock_that_a_replica_confirms_is_renewed_and_waited_for(cluster, drive
 
 
 def test_fsync_is_refused_where_the_server_cannot(sentinels):
-    """Redis 7.0 has no WAITAOF."""
+    """`durability="fsync"` needs WAITAOF, which Redis 7.0 does not have."""
     with (
         Locks(f"redis://127.0.0.1:{sentinels.master.port}", durability="fsync") as locks,
         pytest.raises(ConfigurationError, match=r"needs Redis 7\.2"),

@@ -1,6 +1,7 @@
-"""Servers reached at other addresses than they announce: behind a NAT, in containers.
+"""Servers that clients reach at other addresses than the servers announce.
 
-redis-py clients can be configured for that; we read their configuration.
+This happens behind a NAT and in containers. redis-py clients can be configured for it, and Lockfast
+reads their configuration.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def elsewhere(proxies):
 
 @pytest.fixture
 def names(cluster) -> list[str]:
-    """A name on each master."""
+    """One name for each master, in a slot that this master serves."""
     return [cluster.name_on(one, "door") for one in cluster.masters()]
 
 
@@ -58,7 +59,7 @@ def test_a_clusters_nodes_are_reached_where_the_client_says(cluster, proxies, el
 
 
 def test_a_node_that_was_asked_in_vain_points_there_too(cluster, proxies, elsewhere, names):
-    """MOVED names the address that the other node announces."""
+    """The address in a MOVED reply is remapped too: it is the one that the node announces."""
     first = cluster.servers[0].port
     client = redis.cluster.RedisCluster("127.0.0.1", first, address_remap=elsewhere)
     with Locks.from_client(client) as locks:
@@ -94,7 +95,7 @@ def test_a_clusters_nodes_are_reached_where_an_asyncio_client_says(
 
 @pytest.fixture
 def at_two_addresses(sentinels):
-    """Make the master listen at an address that the Sentinels do not know."""
+    """Make the master listen at a second address, which the Sentinels do not know."""
     with sentinels.master.client() as client:
         client.config_set("bind", f"127.0.0.1 {ELSEWHERE}")
         yield client

@@ -17,7 +17,7 @@ def server():
 
 
 def test_a_lock_that_is_on_the_disk_is_renewed_and_waited_for(server, drivers):
-    """The server confirms it each time: no grant and no renewal counts without that."""
+    """Each grant and each renewal counts only once the server has confirmed the disk write."""
     options = {"durability": "fsync", "ttl": 1.5}
     for one, other in zip(drivers(server.url, **options), drivers(server.url), strict=True):
         asked = server.calls("waitaof")
@@ -37,7 +37,7 @@ def test_a_lock_that_is_on_the_disk_is_renewed_and_waited_for(server, drivers):
 
 
 def test_a_lock_that_does_not_reach_the_disk_is_given_back(server, drivers):
-    """The file is written but never synced: the caller finds out, and nothing is left."""
+    """A lock that the server never syncs to disk is refused, and nothing is left of it."""
     before = drivers(server.url, durability="fsync", ttl=0.9, request_timeout=0.3)
     after = drivers(server.url)
     leases = [one.acquire(f"held {one.flavour}") for one in before]

@@ -21,7 +21,7 @@ from lockfast_challenge.servers.redis_cluster import slot_of
 
 @contextmanager
 def unserved(cluster: Any, slot: int, *, known_to_all: bool) -> Iterator[None]:
-    """Leave the slot unserved; unless all nodes know, its peers keep naming its last owner."""
+    """Leave the slot unserved; unless `known_to_all`, its owner's peers still name the owner."""
     owner = cluster.owner_of(slot)
     for one in cluster.servers if known_to_all else [owner]:
         cluster.ask(one, "CLUSTER", "DELSLOTS", slot)
@@ -69,7 +69,7 @@ def shown_in_time(*arguments: str) -> Result:
 
 @pytest.fixture
 def endpoint_type(cluster) -> Iterator[Callable[[str], None]]:
-    """Return a function that changes how all nodes are listed."""
+    """Return a function that changes in which form all nodes announce their addresses."""
 
     def change(value: str) -> None:
         for one in cluster.servers:
@@ -84,7 +84,7 @@ def endpoint_type(cluster) -> Iterator[Callable[[str], None]]:
 def test_a_survey_lists_all_other_slots_and_then_names_the_unserved_one(
     cluster, drivers, namespace, known_to_all
 ):
-    """A partial list ends in an error, so it cannot pass for a whole one."""
+    """A survey that lacks a slot ends in an error, so that it does not look complete."""
     clients = drivers(cluster.url, request_timeout=20.0)
     slot = slot_of("gone")
     leases = [(clients[0], clients[0].acquire("gone", ttl=60.0))]
@@ -115,7 +115,7 @@ def test_a_survey_lists_what_the_other_nodes_have_when_one_does_not_answer(
     cluster, drivers, namespace
 ):
     [holder, _] = drivers(cluster.url, request_timeout=20.0)
-    clients = drivers(cluster.url, request_timeout=3.0)  # which the silent node uses up
+    clients = drivers(cluster.url, request_timeout=3.0)  # the silent node uses up this time
     [silent, *others] = cluster.masters()
     names = [cluster.name_on(one, "kept") for one in (silent, *others)]
     for name in names:
@@ -146,7 +146,7 @@ def test_a_survey_lists_what_the_other_nodes_have_when_one_does_not_answer(
 def test_nodes_without_an_address_of_their_own_are_found_at_the_host_that_was_asked(
     cluster, drivers, endpoint_type, namespace
 ):
-    """As Redis documents unknown-endpoint: the same host, with the given port."""
+    """With unknown-endpoint, clients use the host that they asked, as Redis documents."""
     endpoint_type("unknown-endpoint")
 
     for one in drivers(cluster.url, request_timeout=20.0):
@@ -156,7 +156,7 @@ def test_nodes_without_an_address_of_their_own_are_found_at_the_host_that_was_as
 
 
 def test_nodes_that_announce_no_host_name_are_reported_as_such(cluster, drivers, endpoint_type):
-    """Not as nodes that were removed; the error names the settings to change."""
+    """The error names the setting to change, and does not claim that nodes were removed."""
     endpoint_type("hostname")
 
     for one in drivers(cluster.url, request_timeout=20.0):
@@ -167,7 +167,7 @@ def test_nodes_that_announce_no_host_name_are_reported_as_such(cluster, drivers,
 
 @pytest.mark.usefixtures("masters_stay")
 def test_a_node_that_points_to_an_unnamed_one_is_not_followed(cluster, drivers, namespace):
-    """The others list the node with its address."""
+    """A client that is redirected to a node without an address finds it on another map."""
     slot = slot_of("door")
     source = cluster.owner_of(slot)
     target = next(one for one in cluster.masters() if one is not source)
@@ -186,7 +186,7 @@ def test_a_node_that_points_to_an_unnamed_one_is_not_followed(cluster, drivers, 
 
 @pytest.fixture
 def one_unnamed(cluster, endpoint_type) -> Iterator[Any]:
-    """A master that announces no host name, while all others do and are listed by it."""
+    """A master that announces no host name, in a cluster that lists nodes by host name."""
     [unnamed, *_] = cluster.masters()
     named = [one for one in cluster.servers if one is not unnamed]
 
@@ -209,12 +209,12 @@ def one_unnamed(cluster, endpoint_type) -> Iterator[Any]:
 def test_one_unnamed_node_costs_its_own_names_and_is_reported(
     cluster, drivers, namespace, one_unnamed
 ):
-    """Each request that needs it reports it, and so do a survey, after the rest, and the doctor."""
+    """Requests, surveys and the doctor report a master without a host name; the rest works."""
     [other, *_] = [one for one in cluster.masters() if one is not one_unnamed]
     lost, kept = (cluster.name_on(one, "door") for one in (one_unnamed, other))
 
     clients = drivers(cluster.url, request_timeout=20.0)
-    # The client keeps looking for it until the request timeout.
+    # The client keeps looking for the unnamed node until the request timeout.
     refused = [one.begin_acquire(lost) for one in drivers(cluster.url, request_timeout=10.0)]
     for one, future in zip(clients, refused, strict=True):
         with pytest.raises(BackendUnavailable, match="announces no host name"):
@@ -235,7 +235,7 @@ def test_one_unnamed_node_costs_its_own_names_and_is_reported(
 def test_an_unnamed_node_is_reported_even_if_the_map_does_not_come_in_time(
     cluster, drivers, one_unnamed
 ):
-    """The known map gives the reason; the lateness of the next one gives none."""
+    """The error names the cause known from the last map, not the lateness of the next map."""
     lost = cluster.name_on(one_unnamed, "door")
     clients = drivers(cluster.url, request_timeout=4.0)
     for one in clients:
@@ -247,7 +247,7 @@ def test_an_unnamed_node_is_reported_even_if_the_map_does_not_come_in_time(
         for future in refused:
             with pytest.raises(BackendUnavailable, match="announces no host name") as reported:
                 future.result(60)
-            assert isinstance(reported.value.__cause__, BackendUnavailable)  # the late map
+            assert isinstance(reported.value.__cause__, BackendUnavailable)  # the next map was late
     finally:
         for node in cluster.servers:
             node.resume()

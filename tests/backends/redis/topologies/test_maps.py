@@ -26,7 +26,7 @@ def same(address: Endpoint) -> Endpoint:
 
 
 def reply(*owners: Endpoint, last: int = 16383) -> list[Any]:
-    """Return a map on which each of these nodes serves a part, up to the last slot."""
+    """Return a slot map that divides the slots up to `last` among these nodes."""
     step = (last + 1) // len(owners)
     starts = [i * step for i in range(len(owners))]
     ends = [*(one - 1 for one in starts[1:]), last]
@@ -54,7 +54,7 @@ def poll(known: SlotMap | None, *seeds: Endpoint, suspects: tuple[Endpoint, ...]
 
 
 def test_a_map_is_read_as_the_nodes_tell_it():
-    """No host means the host that was asked, and a question mark means no node."""
+    """In a slot map, a missing host means the host that was asked; `?` means no node."""
     answer = [
         [0, 99, [b"a", 1, b"id"], [b"c", 1, b"id"]],
         [100, 199, [None, 2, b"id"]],
@@ -82,7 +82,7 @@ def test_a_map_is_read_as_the_nodes_tell_it():
     ids=repr,
 )
 def test_an_answer_that_is_no_map_is_an_error_of_ours(answer):
-    """Whatever the protocol allows, the result is a LockError."""
+    """Every reply that is not a slot map becomes a LockError, whatever its type."""
     found = read_map(answer, reported_by=A, remap=same, where="here")
 
     kind = BackendUnavailable if answer == {} else BackendMisbehaved
@@ -126,7 +126,7 @@ def test_three_that_agree_are_enough_among_hundreds():
 
 
 def test_a_master_that_is_cut_off_is_outvoted():
-    """It keeps reporting the map from before the cut."""
+    """A master that was cut off reports an old map, which the other masters outvote."""
     new = reported(D, B, C)
     answers = {A: reported(A, B, C), B: new, C: new, D: new}
 
@@ -137,7 +137,7 @@ def test_a_master_that_is_cut_off_is_outvoted():
 
 
 def test_who_left_for_a_cluster_of_its_own_is_outvoted():
-    """It serves all slots there, and is the only master."""
+    """A node that left to form its own cluster claims all slots, and is outvoted."""
     new = reported(B, C)
     answers = {A: reported(A), B: new, C: new}
 
@@ -165,7 +165,7 @@ def test_a_cluster_that_serves_a_part_of_the_slots_is_no_reason_to_ask_everybody
 
 
 def test_who_failed_is_not_waited_for_when_others_answer():
-    """And only masters are asked for a second opinion."""
+    """Nodes that failed are not waited for, and only masters give a second opinion."""
     slots, asked = elected(poll(reported(A, B, C), SEED, suspects=(A, B)), {C: reported(A, B, C)})
 
     assert slots.masters == [A, B, C]
@@ -181,7 +181,7 @@ def test_without_a_majority_the_first_of_the_best_counts():
 
 
 def test_a_seed_by_another_name_has_no_vote():
-    """It may be the very master that is cut off."""
+    """A seed known by another address has no vote: it may be the very master that is cut off."""
     old, new = reported(A, B, C), reported(D, B, C)
 
     slots, _ = elected(poll(None, SEED), {SEED: old, A: old, B: new, C: new, D: new})

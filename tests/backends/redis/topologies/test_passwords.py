@@ -17,7 +17,7 @@ WRONG = "open-sesame-4711"
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Sentinels]:
-    """Without TLS: asyncio takes its time to close a TLS connection, and warns if cut short."""
+    """Sentinels with passwords, without TLS: asyncio closes TLS slowly, and warns if cut short."""
     with Sentinels(password="s3rver", sentinel_password="s3ntinel") as found:
         yield found
 
@@ -75,7 +75,10 @@ def _set_user(server: RedisServer, *rules: str) -> None:
 
 
 def test_the_sentinels_user_may_be_a_small_one(closed, drivers, watcher):
-    """Even during a failover: meanwhile its leader is asked only for the address."""
+    """The documented Sentinel ACL is enough, even during a failover.
+
+    Clients ask the Sentinel that leads the failover only for the master's address.
+    """
     options = watcher(*acl.SENTINEL.split())
     clients = drivers(closed.url, **options)
     closed.until_replicated(2)

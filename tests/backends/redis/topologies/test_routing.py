@@ -95,7 +95,7 @@ def test_a_pointer_without_a_host_means_the_same_host():
 
 
 def test_a_node_without_a_name_is_looked_for_on_another_map():
-    """A question mark is not a host, and does not mean the host that was asked."""
+    """A redirection to host `?` names no node, so the client needs another node's map."""
     route = RoutedRequest.for_request(REQUEST)
 
     is_doubtful = route.deliver([ErrorReply(f"MOVED {SLOT} ?:7")], asked=A, remap=same)
@@ -140,7 +140,7 @@ def test_a_pointer_that_points_nowhere_is_the_end(text):
     [("CLUSTERDOWN", True), ("LOADING", True), ("READONLY", True), ("TRYAGAIN", False)],
 )
 def test_who_refuses_as_if_replaced_is_doubted(code, is_doubted):
-    """A slot in migration is where it should be."""
+    """Errors of a replaced node cast doubt on the map; TRYAGAIN during a migration does not."""
     route = RoutedRequest.for_request(REQUEST)
 
     assert route.deliver([ErrorReply(f"{code} for now")], asked=A, remap=same) is is_doubted
@@ -165,7 +165,7 @@ def test_two_nodes_that_point_at_each_other_do_not_spin():
 
 
 def test_a_lost_reply_is_not_repeated():
-    """The node may have executed it."""
+    """A request whose reply was lost is not repeated, as the node may have executed it."""
     route, lost = RoutedRequest.for_request(REQUEST), OutcomeUnknown("no answer")
 
     assert route.deliver([lost], asked=A, remap=same)

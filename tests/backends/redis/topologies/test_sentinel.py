@@ -17,8 +17,8 @@ from lockfast_challenge.servers.server import free_ports
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, drivers, guarded):
-    """The store acknowledged the lock and forgot it; the holder finds out, the token fences it."""
-    # Longer than a failover whose first vote was split: the Sentinels then wait four seconds.
+    """A holder whose lock was lost in a failover learns of it, and its token is refused."""
+    # The ttl outlasts a failover whose first vote was split: the Sentinels then wait four seconds.
     holders, others = drivers(own_sentinels.url, ttl=12.0), drivers(own_sentinels.url, ttl=12.0)
     for one in holders:
         one.release(one.acquire(f"door {one.flavour}"))
@@ -40,7 +40,7 @@ def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, driver
 
 
 def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
-    """The lease continues at the new master, and so does the line."""
+    """After a failover, leases and lines continue at the new master."""
     holders, waiters = drivers(own_sentinels.url), drivers(own_sentinels.url)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
     waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
@@ -63,7 +63,7 @@ def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
 
 @pytest.fixture
 def stubborn_sentinels():
-    """A first master that cannot be demoted, as if it were cut off from all but its clients."""
+    """Servers whose first master cannot be demoted, as if only its clients could reach it."""
     with Sentinels(
         *("--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", "")
     ) as one:
@@ -72,14 +72,14 @@ def stubborn_sentinels():
 
 @pytest.fixture
 def _patient_look(monkeypatch):
-    """Give the Sentinels as much time as they need on a machine that stalls."""
+    """Give the Sentinels more time to reply, for a machine that stalls."""
     for flavour in (aio, threads):
         monkeypatch.setattr(flavour, "SENTINEL_TIMEOUT_SECONDS", 10.0)
 
 
 @pytest.mark.usefixtures("_patient_look")
 def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, drivers):
-    """It grants and renews as if nothing had happened, and the next master knows nothing of it."""
+    """Clients leave a replaced master although it still answers as if nothing had happened."""
     sentinels = stubborn_sentinels
     holders, idle = drivers(sentinels.url), drivers(sentinels.url)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
@@ -109,7 +109,7 @@ def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, dr
 def test_a_master_that_was_away_while_it_was_replaced_is_left_when_it_is_back(
     own_sentinels, drivers
 ):
-    """Its clients are still connected to it, and it does not know yet that it was replaced."""
+    """Clients leave an old master on its return, before the master knows of its successor."""
     idle = drivers(own_sentinels.url)
     for one in idle:
         one.release(one.acquire("anything"))
@@ -126,7 +126,7 @@ def test_a_master_that_was_away_while_it_was_replaced_is_left_when_it_is_back(
 
 
 def test_replicas_are_never_asked(sentinels, drivers):
-    """No verb, neither reading nor writing, reaches a replica."""
+    """No request for a name reaches a replica, whether the request reads or writes."""
     for replica in sentinels.replicas:
         with replica.client() as client:
             client.config_resetstat()
@@ -145,7 +145,7 @@ def test_replicas_are_never_asked(sentinels, drivers):
 
 
 def test_a_frozen_sentinel_costs_a_moment(sentinels, drivers):
-    """The others are asked instead."""
+    """If one Sentinel is frozen, clients ask the other Sentinels."""
     sentinels.sentinels[0].pause()
     try:
         started = time.monotonic()
@@ -157,7 +157,7 @@ def test_a_frozen_sentinel_costs_a_moment(sentinels, drivers):
 
 
 def test_an_unknown_master_is_named_with_those_that_are_known(sentinels, drivers):
-    """At once, without using up the timeout."""
+    """An unknown master name is reported at once, without using up the timeout."""
     for one in drivers(sentinels.url.replace(SERVICE, "nobody"), request_timeout=20.0):
         started = time.monotonic()
         with pytest.raises(ConfigurationError, match=f"no master 'nobody'; they know: {SERVICE}"):
@@ -166,7 +166,7 @@ def test_an_unknown_master_is_named_with_those_that_are_known(sentinels, drivers
 
 
 def test_unreachable_sentinels_are_an_outage():
-    """Reported within one request timeout."""
+    """Unreachable Sentinels are reported as an outage, within one request timeout."""
     [port] = free_ports(1)
     with (
         Locks(f"redis+sentinel://127.0.0.1:{port}/m", request_timeout=0.3) as locks,
@@ -176,7 +176,7 @@ def test_unreachable_sentinels_are_an_outage():
 
 
 def test_a_sentinel_url_at_a_plain_server_says_which_url_to_use(sentinels, drivers):
-    """At once: waiting does not turn it into a Sentinel."""
+    """The error comes at once, because waiting would not turn the server into a Sentinel."""
     url = f"redis+sentinel://127.0.0.1:{sentinels.master.port}/{SERVICE}"
     for one in drivers(url, request_timeout=20.0):
         with pytest.raises(ConfigurationError, match="the server there is no Sentinel") as caught:

@@ -27,7 +27,7 @@ PLACES = {
     "cluster": shared_tls_cluster,
 }
 PUSHED = 1.5
-"""A waiter that was not woken by a push would ask again after two seconds."""
+"""Seconds; a waiter that was not woken by a push would ask again only after two seconds."""
 
 
 @pytest.fixture(params=PLACES)
@@ -36,7 +36,7 @@ def servers(request):
 
 
 def options_of(servers) -> dict[str, Any]:
-    """Client options with extra time: many handshakes at once are slow on a busy machine."""
+    """Return client options with a long timeout: many handshakes are slow on a busy machine."""
     return {**servers.client_options, "request_timeout": 15.0}
 
 
@@ -56,7 +56,7 @@ def test_a_waiter_is_woken_by_the_release(servers, drivers):
 
 @pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
 def test_a_failover_is_followed(servers, drivers):
-    """Holders and waiters carry on at the new master."""
+    """With TLS too, holders and waiters carry on at the new master after a failover."""
     options = {**options_of(servers), "ttl": 30.0}
     holders, waiters = drivers(servers.url, **options), drivers(servers.url, **options)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
@@ -73,12 +73,12 @@ def test_a_failover_is_followed(servers, drivers):
 
 def _stands_in_line(holder, waiting) -> bool:
     if waiting.done():
-        waiting.result()  # raises the reason why it does not wait
+        waiting.result()  # raises the error that ended the wait
     return holder.waiting(f"door {holder.flavour}") == 1
 
 
 def _fail_over(servers, clients) -> None:
-    """Return when the clients are at the new master, or are about to learn of it by MOVED."""
+    """Fail over; return once clients use the new master or will learn of it by MOVED."""
     if isinstance(servers, Sentinels):
         servers.until_replicated(2)
         old = servers.master
@@ -108,7 +108,7 @@ def test_a_server_that_does_not_ask_needs_no_certificate(drivers):
 
 
 def test_a_certificate_of_another_host_is_refused_unless_it_is_not_looked_at(drivers):
-    """The test certificate is for 127.0.0.1 only."""
+    """The test certificate is valid for 127.0.0.1 only, so it does not match `localhost`."""
     server = shared_tls_server()
     url = server.url.replace("127.0.0.1", "localhost")
 
@@ -150,7 +150,7 @@ def without_a_goodbye() -> Iterator[str]:
 
 
 def test_a_refusal_is_told_at_once_and_leaves_no_connection(without_a_goodbye):
-    """In asyncio both sides say goodbye to end a TLS connection, unless it is aborted."""
+    """The client aborts the connection: asyncio would wait for the server to close TLS as well."""
 
     async def ask() -> None:
         options = {"ssl_ca_certs": certificates().authority, "request_timeout": 300.0}

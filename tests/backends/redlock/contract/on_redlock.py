@@ -15,22 +15,22 @@ from lockfast.runtime.clock import Clock
 from lockfast.testing import AsyncBackendContract, BackendContract
 
 EACH_COUNTS = 0.5
-"""The ttl where no node can be spared: on a busy machine one of them may stall for long."""
+"""The ttl in seconds where every live node is needed: on a busy machine a node may stall."""
 
 
 @dataclass
 class Store:
-    """The URL of the nodes, and namespaces that were used before something was broken there."""
+    """The nodes' URL, and namespaces that were set up before the test broke any node."""
 
     url: str
     namespaces: list[str]
     node_timeout: float = 5.0
-    """Not under test, so it is generous: on a busy machine a node may stall for that long."""
+    """Generous, because the timeout is not under test and a node may stall on a busy machine."""
     ending: ExitStack = field(default_factory=ExitStack)
-    """What to close when all tests have run."""
+    """Closes the servers and proxies when all tests have run."""
 
     def stop(self) -> None:
-        """Close everything that it owns."""
+        """Stop the servers and proxies of this store."""
         self.ending.close()
 
 
@@ -40,7 +40,7 @@ def namespaces() -> list[str]:
 
 
 class OnRedlock:
-    """Opens backends on nodes that all tests share, each in a namespace of its own."""
+    """Opens backends on shared nodes, in a new namespace for each test."""
 
     store: ClassVar[Callable[[], Store]]
     ttl = 0.3
@@ -56,7 +56,7 @@ class OnRedlock:
 
 
 class AsyncContractOnRedlock(OnRedlock, AsyncBackendContract):
-    """Subclass it and set `store`."""
+    """The contract for asyncio backends; a subclass sets `store`."""
 
     capabilities = AsyncRedlockBackend.capabilities
 
@@ -65,7 +65,7 @@ class AsyncContractOnRedlock(OnRedlock, AsyncBackendContract):
 
 
 class ContractOnRedlock(OnRedlock, BackendContract):
-    """Subclass it and set `store`."""
+    """The contract for sync backends; a subclass sets `store`."""
 
     capabilities = RedlockBackend.capabilities
 

@@ -26,7 +26,7 @@ def store() -> Store:
     nodes.found(known)
     proxies = [ending.enter_context(Proxy(one.port)) for one in nodes[1:3]]
     for one in proxies:
-        # Only replies about a name are lost. Handshakes get through, so that these nodes are asked.
+        # Lose only replies about a name: without a handshake these nodes would not be asked.
         one.lose_reply_to(b"}:hold", times=math.inf)
     return Store(url_of(nodes[0], *proxies, *nodes[3:]), known, node_timeout=1.5, ending=ending)
 

@@ -11,7 +11,7 @@ from lockfast_challenge.servers.proxy import Proxy
 from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 MAX_TTL = 6.0
-"""How long a restarted node does not count, in seconds."""
+"""The longest ttl in seconds; a restarted node does not count for that long."""
 
 LONG = 60.0
 """A ttl that outlasts any stall, for tests that are not about expiry, in seconds."""
@@ -48,7 +48,7 @@ def limits(request) -> dict[str, float]:
 
 @pytest.fixture
 def nodes(fleet, namespace, limits) -> RedlockNodes:
-    """All of them run, and count in the namespace of this test."""
+    """Five nodes, all of them running, which count in the namespace of this test."""
     for one in fleet:
         one.shift_clock(0.0)
         if one.is_running:

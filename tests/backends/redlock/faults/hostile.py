@@ -1,7 +1,7 @@
 """Eight clients on five nodes, while nodes and clients are killed, frozen and emptied at random.
 
-Never more than a minority of the nodes is away or does not count: Redlock needs that. What the
-clients saw is judged by the checker of `lockfast_challenge`. The short form is a test; the long one
+At any time only a minority of the nodes is away or does not count, as Redlock requires. The checker
+of `lockfast_challenge` judges the leases that the clients saw. A short run is a test; a long run
 takes a number of seconds and a seed:
 
     python tests/backends/redlock/faults/hostile.py 180 7
@@ -39,7 +39,7 @@ MOST_AWAY = 2
 
 
 class Trial:
-    """The nodes, the clients, and what is done to both."""
+    """Nodes and clients, and the faults that are injected into both."""
 
     def __init__(self, nodes: RedlockNodes, folder: Path, *, seed: int) -> None:
         self._nodes = nodes
@@ -62,7 +62,7 @@ class Trial:
                 one.resume()
 
     def step(self) -> None:
-        """Do one thing to a node or to a client."""
+        """Inject one fault into a node or a client."""
         time.sleep(self._chance.uniform(0.02, 0.2))
         self._let_go_on()
         what = self._chance.choice([self._kill, self._stop, self._empty, self._freeze, self._end])
@@ -76,7 +76,7 @@ class Trial:
     # -- nodes -------------------------------------------------------------------------
 
     def _victim(self) -> int | None:
-        """Return a node that may go away; None if none may."""
+        """Return the number of a node that may be taken away; None if too many are away already."""
         if len(self._away) >= MOST_AWAY:
             return None
         return self._chance.choice([i for i in range(5) if i not in self._away])
@@ -154,7 +154,7 @@ def flush(node: Any) -> None:
 
 
 def counts(node: Any) -> bool:
-    """Whether clients count the node; they do not until one of them has admitted it."""
+    """Return whether a client has admitted the node, so that all clients count it."""
     with suppress(redis.RedisError), node.client(socket_timeout=5) as client:
         return bool(client.hget("lockfast:redlock:node", "counts") == b"1")
     return False
@@ -163,7 +163,7 @@ def counts(node: Any) -> bool:
 def tried(
     nodes: RedlockNodes, folder: Path, *, seconds: float, seed: int, enough: int
 ) -> tuple[list[CertainHold], list[Violation], Counter[str]]:
-    """Return the holds, what is wrong with them, and the faults that were injected."""
+    """Run a trial; return its holds, their violations, and the faults that were injected."""
     nodes.found(["lockfast"], max_ttl=MAX_TTL)
     with Trial(nodes, folder, seed=seed) as trial:
         eventually(lambda: len(trial.holds()) > CLIENTS, what="the clients have begun")

@@ -22,7 +22,7 @@ def url(nodes):
 def test_a_holder_that_slept_past_its_validity_learns_it_before_it_acts(
     flavour, url, puppet, guarded, name
 ):
-    """Even if it did not learn of it, the resource would refuse its writes."""
+    """A holder that was frozen past its ttl gets LeaseLost, and the resource refuses its writes."""
     sleeper = puppet(flavour.name, url, ttl=TTL, request_timeout=60)
     token = sleeper.ask("acquire", name)
     guarded.write(name, token)
@@ -41,7 +41,7 @@ def test_a_holder_that_slept_past_its_validity_learns_it_before_it_acts(
 def test_one_who_slept_between_asking_and_counting_does_not_believe(
     flavour, url, nodes, puppet, name
 ):
-    """All five granted it and their replies have come, but the granted time is over."""
+    """Grants of all five nodes are worthless if the client counts them only after the ttl."""
     sleeper = puppet(flavour.name, url, ttl=TTL, request_timeout=60)
     sleeper.ask("acquire", "other")
     for one in nodes:
@@ -61,7 +61,7 @@ def test_one_who_slept_between_asking_and_counting_does_not_believe(
 
 
 def has_unread(port):
-    """Whether the server has data that it has not read."""
+    """Return whether the server on this port has received data that it has not read."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any(
         int(row[1].rpartition(":")[2], 16) == port and int(row[4].rpartition(":")[2], 16) > 0

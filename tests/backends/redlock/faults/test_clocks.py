@@ -16,9 +16,10 @@ HOUR = 3600.0
 
 @pytest.fixture
 def granted(name):
-    """Ask again until it is granted: at first not all nodes may be connected.
+    """Return a function that tries to acquire until it succeeds.
 
-    A claim that waits would be woken by the deadline that the sound nodes report.
+    At first not all nodes may be connected. The function does not wait in line, because a waiting
+    claim would be woken only at the deadline that the sound nodes report.
     """
 
     def lease_of(locks):
@@ -40,7 +41,10 @@ def test_a_jump_on_one_node_does_no_harm(opened, nodes, name):
 
 
 def acquired_on(nodes, lock):
-    """Acquire again until all of these have it: a jump does not end grants made after it."""
+    """Acquire until all of these nodes have granted the lock.
+
+    A node that grants the lock only after its clock has jumped would be unaffected by the jump.
+    """
     leases = []
 
     def is_on_all() -> bool:
@@ -63,7 +67,7 @@ def has_hold(node, name) -> bool:
 def test_a_jump_on_a_majority_is_beyond_the_promise_and_the_token_grows(
     opened, nodes, name, guarded, granted
 ):
-    """Two hold it at once; once the second has written, the resource refuses the first."""
+    """After a jump on a majority two clients hold the lock, but only the second can write."""
     first = acquired_on(nodes[:3], opened().lock(name, renew=False))
     guarded.write(name, first.token)
 
@@ -89,7 +93,10 @@ def lose_the_key(node, name):
 @pytest.mark.usefixtures("long_leases")
 @pytest.mark.parametrize("harm", [jump, lose_the_key])
 def test_one_node_is_enough_where_a_bare_majority_has_the_lock(opened, ways, name, harm, granted):
-    """Two nodes were cut off at the acquire: the documentation says so, and the token grows."""
+    """If only three of five nodes have the lock, harm to one of them lets a second client in.
+
+    The documentation says so, and the second token is larger.
+    """
     for one in ways[3:]:
         one.refuse()
     first = opened(*ways).lock(name, renew=False).acquire()
@@ -118,7 +125,7 @@ def test_an_hour_back_keeps_a_dead_holders_lock_for_max_ttl_at_most(flavour, ope
 def test_an_hour_back_keeps_a_closed_name_closed_for_max_ttl_at_most(
     flavour, opened, nodes, name, *, is_waiting
 ):
-    """What `min_hold` keeps closed opens by the clocks as they are now."""
+    """A name closed by `min_hold` opens within max_ttl after the clocks went back an hour."""
     lease = opened().lock(name, min_hold=2.0).acquire()
     locks = opened()
     waiter = flavour.start(locks.lock(name).acquire, timeout=60) if is_waiting else None

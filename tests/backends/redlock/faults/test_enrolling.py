@@ -1,4 +1,4 @@
-"""A client on other terms, or one that only looks, sets up no node: the others carry on."""
+"""A client on other terms, or a client that only looks, must not set up a node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockfast_challenge.servers.redis import RedisServer
 from lockfast_challenge.servers.redlock import RedlockNodes, url_of
 
 WRONG = {
-    "max_ttl": {"max_ttl": 40.0, "ttl": 30.0},  # a longer one would be refused by itself
+    "max_ttl": {"max_ttl": 40.0, "ttl": 30.0},  # a ttl above max_ttl is refused anyway
     "durable": {"durable": True},
     "nodes": {},
 }
@@ -20,7 +20,7 @@ WRONG = {
 @pytest.mark.usefixtures("long_leases")
 @pytest.mark.parametrize("harm", ["flush", "restart"])
 def test_a_misfit_client_enrols_no_node_that_was_emptied(opened, nodes, namespace, name, harm):
-    """Neither with a request nor in the background: the others carry on without the node."""
+    """A client on the wrong terms never sets up an emptied node, not even in the background."""
     right = opened()
     right.lock(name).acquire().release()
     wrong = [
@@ -41,7 +41,7 @@ def test_a_misfit_client_enrols_no_node_that_was_emptied(opened, nodes, namespac
             is_refused(one, name)
 
     def is_enrolled_again() -> bool:
-        # Try more than once: the other nodes suffice, and may have been quicker than this one.
+        # One acquire may not be enough: it can succeed on the other nodes before this node replies.
         right.lock(name).acquire(timeout=20).release()
         return _terms(nodes[2], namespace) == _terms(nodes[0], namespace)
 
@@ -49,7 +49,7 @@ def test_a_misfit_client_enrols_no_node_that_was_emptied(opened, nodes, namespac
 
 
 def is_refused(locks, name: str) -> None:
-    """Check that it is refused for its terms; on a busy machine, late replies may come first."""
+    """Check that the client is refused for its terms, after any timeouts of a busy machine."""
 
     def is_told() -> bool:
         with pytest.raises(ConfigurationError, match="correct this client"):
@@ -66,7 +66,7 @@ def _terms(node, namespace: str) -> list[bytes | None]:
 
 @pytest.mark.usefixtures("long_leases")
 def test_a_node_that_a_misfit_has_enrolled_counts_as_away(opened, nodes, namespace, name):
-    """However it came about: four of five agree, and that is enough."""
+    """A node on other terms is ignored, and the four nodes that agree are enough for a lock."""
     opened().lock(name).acquire().release()
     with nodes[2].client() as client:
         client.hset(f"{namespace}:redlock:node", "max", 1_000_000)
@@ -75,7 +75,7 @@ def test_a_node_that_a_misfit_has_enrolled_counts_as_away(opened, nodes, namespa
 
 
 def test_who_only_looks_writes_nothing(flavour):
-    """Otherwise `lockfast ls` with a typo in its URL would set up the node."""
+    """`lockfast ls` with a typo in its URL must not set up the nodes that it reaches."""
     with RedlockNodes(3, kind=RedisServer) as fresh:
         for url in (fresh.url, url_of(*fresh[:3])):
             locks = flavour.locks(url, node_timeout=5.0, request_timeout=10.0)
@@ -91,10 +91,14 @@ def test_who_only_looks_writes_nothing(flavour):
 def test_who_looks_at_a_restarted_node_does_not_let_it_pass_for_the_old_one(
     flavour, nodes, namespace, opened, name
 ):
-    """The scripts that identify it must not be reloaded: others would trust what it has lost."""
+    """A client that only looks does not reload the scripts by which a node is identified.
+
+    With the scripts reloaded, a restarted node would pass for the old one, and other clients would
+    rely on locks that the node has lost.
+    """
     first = opened()
     first.lock(name).acquire().release()
-    (first.close if flavour.name == "sync" else first.aclose)()  # it would reload them
+    (first.close if flavour.name == "sync" else first.aclose)()  # it would reload the scripts
     with nodes[0].client() as client:
         client.config_set("appendonly", "no")
         before = client.hgetall(f"{namespace}:redlock:node")

@@ -15,7 +15,7 @@ def parent(flavour, nodes, puppet):
 
 
 def test_a_forked_child_holds_nothing_and_its_parent_goes_on(parent, eventually, name):
-    """The child uses connections of its own; no reply to the parent is taken or cut."""
+    """A child opens its own connections, so it takes no reply from its parent's connections."""
     parent.ask("acquire", name)
     child = parent.fork()
 

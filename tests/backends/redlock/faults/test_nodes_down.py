@@ -1,4 +1,4 @@
-"""Nodes that are dead, hang or reply late: how many may, and what is left behind."""
+"""How many nodes may be dead, hang or reply late, and what such nodes leave behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOUR = 3600.0
 
 
 def left_on(nodes, name):
-    """Return on how many nodes the name is held."""
+    """Return the number of nodes on which the name is held."""
     found = 0
     for one in nodes:
         with one.client() as client:
@@ -56,7 +56,7 @@ def test_when_a_majority_is_down_it_is_said_at_once_and_nothing_is_left(opened, 
 
 
 def test_when_a_majority_hangs_it_is_said_within_the_node_timeout(rounds, nodes, name, eventually):
-    """One round waits that long; the one that cleans up waits for no node that hangs."""
+    """One round waits for the hung nodes; the round that cleans up does not wait for them."""
     locks, seen = rounds(node_timeout=0.5)
     locks.lock(name).acquire(timeout=20).release()
     for one in nodes[:3]:
@@ -76,7 +76,7 @@ def test_when_a_majority_hangs_it_is_said_within_the_node_timeout(rounds, nodes,
 
 
 def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
-    """Neither a granted nor a refused claim waits for them: the timeout outlasts this test."""
+    """Neither a granted nor a refused claim waits until the timeout of two hung nodes."""
     first, second = opened(node_timeout=HOUR), opened(node_timeout=HOUR)
     for one in (first, second):
         one.lock("other").acquire(timeout=20).release()
@@ -95,7 +95,7 @@ def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
 def test_nodes_that_open_one_after_the_other_cost_nobody_a_timeout(
     opened, rounds, nodes, ways, name
 ):
-    """The last of a majority decides when to ask: asking earlier would wait for hung nodes."""
+    """A waiter asks once a majority can be open: an earlier request would wait for hung nodes."""
     patient = {"node_timeout": 30.0}
     holder, (other, seen) = opened(*ways, **patient), rounds(**patient)
     for one in (holder, other):
@@ -109,7 +109,8 @@ def test_nodes_that_open_one_after_the_other_cost_nobody_a_timeout(
     seen.clear()
     assert other.lock(name).acquire(timeout=20).is_trusted
 
-    # The first request to the hung nodes is undone; after that no attempt won only a few nodes.
+    # Only the first attempt, which included the hung nodes, may be undone: no later attempt won
+    # just a minority of the nodes.
     assert [verb for verb, _ in seen].count("withdraw") <= 1
     for one in nodes[1:3]:
         one.resume()
@@ -118,7 +119,7 @@ def test_nodes_that_open_one_after_the_other_cost_nobody_a_timeout(
 def test_a_client_can_be_closed_while_it_connects_to_a_node_that_hangs(
     flavour, opened, nodes, name, monkeypatch
 ):
-    """Even if it would go on connecting for an hour."""
+    """Closing ends an attempt to connect that would otherwise last for an hour."""
     for one in (sync_tending, async_tending):
         monkeypatch.setattr(one, "CONNECT_TIMEOUT_SECONDS", HOUR)
     nodes[1].pause()
@@ -131,7 +132,7 @@ def test_a_client_can_be_closed_while_it_connects_to_a_node_that_hangs(
 
 
 def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, name, eventually):
-    """At most one acquire and its withdrawal wait for them, however often they were asked."""
+    """At most one acquire and its withdrawal wait for a hung node, however many were made."""
     locks = opened(node_timeout=0.3)
     lock = locks.lock(name)
     lock.acquire(timeout=20).release()
@@ -147,7 +148,7 @@ def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, 
 
 
 def test_a_release_that_is_lost_on_the_way_is_said_again(opened, nodes, ways, name, eventually):
-    """It is repeated with the client's next request at the latest, whatever that is about."""
+    """A lost release is repeated with the client's next request at the latest."""
     locks = opened(*ways)
     lease = locks.lock(name).acquire(timeout=20)
     eventually(lambda: left_on(nodes, name) == 5)
@@ -197,7 +198,7 @@ def test_a_lease_that_only_a_minority_keeps_is_lost_in_time(opened, nodes, name,
 
 
 def test_a_grant_that_leaves_too_little_time_is_none(opened, nodes, ways, name):
-    """The quorum came too late for the work to be done."""
+    """A quorum that leaves less time than `min_validity` does not grant the lock."""
     locks = opened(*ways, ttl=3.0, min_validity=2.5)
     locks.lock("other").acquire().release()
     for one in ways[3:]:

@@ -1,7 +1,7 @@
-"""A node forgets what it granted: it does not count until nobody can hold that any more.
+"""A node that forgot its grants does not count until all of those grants must be over.
 
-The first scenario in every text on Redlock: a client holds on A, B and C; C forgets; then another
-client asks for the same name.
+This is the first scenario in every text on Redlock: a client holds on A, B and C; C forgets; then
+another client asks for the same name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def flush(node):
 
 
 def restart_from_an_older_file(node):
-    """It was written before the lock was granted, and contains the node's own record."""
+    """Restart the node from a file that was written before the lock was granted.
+
+    The file contains the node's own record.
+    """
     node.kill()
     node.options = (*node.options, "--dbfilename", "older.rdb")
     node.start()
@@ -38,13 +41,13 @@ FORGETTING = [restart_empty, flush, restart_from_an_older_file]
 
 @pytest.fixture(params=FORGETTING, ids=lambda one: one.__name__)
 def forget(request, nodes):
-    """Make C forget."""
+    """Return a function that makes C forget its grants."""
     return lambda: request.param(nodes[2])
 
 
 @pytest.fixture
 def settled(opened, nodes, namespace, name, eventually):
-    """Let every node learn the terms that its clients agree on."""
+    """Wait until every node has recorded the terms that its clients agree on."""
     opened().lock(f"other-{name}").acquire(timeout=20).release()
 
     def is_known() -> bool:
@@ -59,12 +62,12 @@ def settled(opened, nodes, namespace, name, eventually):
 
 @pytest.fixture
 def older_file(nodes):
-    """Make C save what it knows before the name is held."""
+    """Make C save its data before the name is held."""
     third = nodes[2]
     with third.client() as client:
         client.save()
     written = third.directory / "dump.rdb"
-    if written.exists():  # otherwise it runs from the older file, and has just updated it
+    if written.exists():  # otherwise C runs from the older file, which is up to date
         written.rename(third.directory / "older.rdb")
 
 
@@ -80,7 +83,7 @@ def held(long_leases, opened, ways, name, older_file):
 
 
 def test_nobody_else_is_let_in_by_a_node_that_forgot(opened, held, forget, name):
-    """The lock is refused to a client that was there before, and to a new one."""
+    """After C forgot the lock, both an old client and a new client are refused."""
     old = opened()
     assert old.lock(name).try_acquire() is None
 
@@ -92,7 +95,7 @@ def test_nobody_else_is_let_in_by_a_node_that_forgot(opened, held, forget, name)
 
 
 def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, monkeypatch):
-    """It shows that the previous test can fail."""
+    """Without the quarantine a second client gets in, so the previous test can fail."""
 
     def at_once(*_: object, **__: object) -> quarantine.Admission:
         return quarantine.Admission(0.0, 0)
@@ -111,7 +114,7 @@ def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, mon
 def test_one_client_that_vouches_for_the_nodes_ends_no_quarantine_for_the_others(
     opened, settled, held, nodes, name
 ):
-    """It is the first client of a node restarted from an older file, and alone says durable."""
+    """A client that alone says `durable=True` does not make a restarted node count at once."""
     restart_from_an_older_file(nodes[2])
 
     with pytest.raises(ConfigurationError, match=r"durable=False, and this client says durable=T"):
@@ -124,7 +127,10 @@ def test_one_client_that_vouches_for_the_nodes_ends_no_quarantine_for_the_others
 def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(
     opened, held, forget, name, monkeypatch
 ):
-    """The client stalled before their first use, and believes that they are new and an hour old."""
+    """A client that wrongly believes the nodes are an hour old does not end a quarantine.
+
+    Such a client stalled before the nodes were first used.
+    """
     monkeypatch.setattr(quarantine, "age", lambda _nodes: 3600.0)
 
     forget()
@@ -136,7 +142,7 @@ def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(
 def test_who_counts_is_known_before_a_node_is_admitted_that_forgot(
     nodes, namespace, name, monkeypatch
 ):
-    """The replies that showed that the node forgot also show which nodes count."""
+    """Which nodes count is read from current replies before a forgetful node is admitted."""
     clock, known = Clock(), []
     backend = RedlockBackend(
         url=nodes.url,
@@ -165,7 +171,7 @@ def test_who_counts_is_known_before_a_node_is_admitted_that_forgot(
 
 
 def test_a_node_counts_again_when_nobody_can_hold_what_it_forgot(opened, nodes, name, eventually):
-    """With two others dead nothing is granted until then, and the error says when."""
+    """Until the node counts again, two hung nodes stop all grants, and the error explains it."""
     locks = opened()
     locks.lock(name).acquire().release()
     restart_empty(nodes[2])
@@ -193,7 +199,7 @@ def locks_on(node, locks):
 
 
 def test_a_clock_that_jumps_ends_no_quarantine(opened, held, nodes, name):
-    """Neither its own clock, nor that of a node that reports how long it has been there."""
+    """A restarted node whose clock jumps an hour ahead stays in quarantine."""
     restart_empty(nodes[2])
     assert opened().lock(name).try_acquire() is None
 
@@ -219,7 +225,7 @@ def test_forgotten_scripts_are_no_forgotten_locks(opened, nodes, name):
 def test_nodes_that_nobody_used_before_count_when_they_have_been_there_for_long(
     flavour, fleet, name, eventually
 ):
-    """Any lock on them was held before they were started."""
+    """Nodes that have run longer than max_ttl cannot have forgotten a lock that is still held."""
     options = {"namespace": f"unused-{name}", "node_timeout": 5.0, "request_timeout": 10.0}
     locks = flavour.locks(fleet.url, ttl=0.5, max_ttl=0.5, **options)
 

@@ -42,7 +42,7 @@ def test_both_flavours_take_a_client_and_leave_it_alone(namespace: str) -> None:
 
 
 def test_a_client_that_was_never_started_will_do(namespace: str) -> None:
-    """Only its settings are read: hosts, chroot, credentials, ACL."""
+    """A client need not be started: only its hosts, chroot, credentials and ACL are read."""
     clerk = make_digest_acl("clerk", "pw", all=True)
     with shared_server().client() as plain:
         plain.create(f"/{namespace}")

@@ -1,4 +1,4 @@
-"""Names as nodes, and back."""
+"""Names are encoded as nodes, and nodes are decoded to names and claims."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_line_is_in_order_of_arrival_whatever_the_claims_are_called() -> Non
 
 
 def test_numbers_at_their_end_leave_the_order_in_doubt() -> None:
-    """The server gives later claims the last number again and again, or negative ones."""
+    """At its end the server repeats the last number for later claims, or gives negative numbers."""
     assert not is_doubtful(in_line(["a-1-0000000001", "b-1-2147483646"]))
     assert is_doubtful(in_line(["a-1-2147483647", "b-1-2147483646"]))
     assert is_doubtful(in_line(["a-1--2147483648", "b-1-0000000001"]))

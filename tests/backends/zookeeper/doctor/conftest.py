@@ -1,4 +1,4 @@
-"""The doctor's findings on servers that a test has spoilt."""
+"""The server that the doctor examines, unless a test starts its own."""
 
 from __future__ import annotations
 

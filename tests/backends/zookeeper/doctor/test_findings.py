@@ -19,14 +19,14 @@ ATTEMPTS = 8
 
 @pytest.fixture
 def ensemble() -> Iterator[Ensemble]:
-    """Three members, all healthy when the test begins, and again when its clients close."""
+    """Three members; all are healthy when the test begins and after it ends."""
     one = shared_ensemble().heal()
     yield one
     one.heal()
 
 
 def test_an_ensemble_that_is_well(flavour, ensemble, namespace):
-    """With credentials there is nothing to fix."""
+    """On a healthy ensemble with credentials, the doctor finds nothing to fix."""
     url = ensemble.url.replace("://", "://clerk:pw@")
     locks = flavour.locks(url, namespace=namespace, ttl=5)
     locks.lock("door").acquire().release()
@@ -65,7 +65,7 @@ def test_a_member_that_is_down_is_named(finding, ensemble):
 
 
 def test_a_member_that_does_not_answer_is_named(finding, ensemble):
-    """Frozen, and not dead: its port is open."""
+    """The member is frozen rather than dead, so its port is still open."""
     frozen = ensemble.followers()[0]
     frozen.pause()
 
@@ -76,7 +76,7 @@ def test_a_member_that_does_not_answer_is_named(finding, ensemble):
 
 
 def test_a_url_that_names_one_member_of_three_is_told(finding, ensemble):
-    """When that member is down, so is the program."""
+    """If the URL names only one member, the program stops when that member is down."""
     found = finding("ensemble", ensemble.followers()[0].url)
 
     assert found.level in ("note", "warning")
@@ -92,7 +92,7 @@ def test_a_ttl_that_is_granted_as_asked(finding):
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[ZooKeeperServer]:
-    """A server that grants only 2 to 3 s, and answers no four-letter word but `srvr`."""
+    """A server that grants only 2 to 3 s, and answers no four-letter word except `srvr`."""
     settings = {
         "minSessionTimeout": 2000,
         "maxSessionTimeout": 3000,
@@ -104,7 +104,7 @@ def strict() -> Iterator[ZooKeeperServer]:
 
 @pytest.mark.parametrize(("asked", "granted"), [(1.0, 2.0), (30.0, 3.0)], ids=["more", "less"])
 def test_a_ttl_that_is_granted_otherwise(flavour, strict, namespace, asked, granted):
-    """The lease shows the granted ttl, and the doctor reports both."""
+    """The lease shows the ttl that the server granted; the doctor reports both values."""
     locks = flavour.locks(strict.url, namespace=namespace, ttl=asked)
     lock = locks.lock("door")
     lease = lock.acquire()
@@ -118,7 +118,7 @@ def test_a_ttl_that_is_granted_otherwise(flavour, strict, namespace, asked, gran
 
 
 def test_a_session_shorter_than_two_ticks(finding):
-    """An administrator may allow it, and then a keep-alive proves less than it should."""
+    """An administrator may allow sessions shorter than two ticks; a keep-alive then proves less."""
     with ZooKeeperServer(settings={"tickTime": 1000, "minSessionTimeout": 500}) as server:
         found = finding("session timeout", server.url, ttl=1)
 
@@ -131,10 +131,10 @@ def test_a_session_shorter_than_two_ticks(finding):
 
 
 def test_requests_that_pile_up(flavour, ensemble, namespace):
-    """The leader has no follower to agree with, and ever more requests to agree on."""
+    """Without followers that agree, requests pile up at the leader."""
     found: list[Finding] = []
-    # A leader gives up after a while: on a busy machine perhaps before enough requests pile up, or
-    # are reported.
+    # A leader resigns after a while, on a busy machine perhaps before enough requests have piled up
+    # or been reported. So try several times.
     for _ in range(ATTEMPTS):
         leader = ensemble.heal().leader()
         locks = flavour.locks(leader.url, namespace=namespace, ttl=20)
@@ -201,7 +201,7 @@ def test_a_namespace_made_by_hand_for_one_user(namespace, finding):
 
 
 def test_words_that_the_server_does_not_answer(finding, strict):
-    """By default a server answers only `srvr`: what could not be seen is a note, not an error."""
+    """By default a server answers only `srvr`, so missing facts are a note, not an error."""
     found = finding("four-letter words", strict.url)
 
     assert found.level == "note"

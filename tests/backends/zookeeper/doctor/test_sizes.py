@@ -1,4 +1,4 @@
-"""How many members there are, and how many of them may fail, decided from their replies."""
+"""How many members an ensemble has, and how many of them may fail, decided from replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real servers that are killed, frozen and cut off from each other; clients on each of them."""
+"""Real servers that are killed, frozen and cut off from each other, and proxies to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def module_server() -> Iterator[ZooKeeperServer]:
 
 @pytest.fixture
 def own_server(module_server, outliving) -> Iterator[ZooKeeperServer]:
-    """A server that no other test uses now: its metrics are the test's own, and it may break."""
+    """A server that no other test uses meanwhile, so that a test may break it or read metrics."""
     if not module_server.is_running:
         module_server.start()
     yield module_server
@@ -43,7 +43,7 @@ def proxy(server, outliving) -> Iterator[Proxy]:
 
 @pytest.fixture
 def ensemble(outliving) -> Iterator[Ensemble]:
-    """Three members, all healthy when the test begins, and again when its clients close."""
+    """Three members; all are healthy when the test begins and after it ends."""
     one = shared_ensemble().heal()
     yield one
     one.heal()
@@ -57,7 +57,10 @@ def module_members(request) -> Iterator[PartitionableEnsemble]:
 
 @pytest.fixture
 def cuttable(module_members, outliving) -> Iterator[PartitionableEnsemble]:
-    """Members that wait for each other as long as the test file says; healed around each test."""
+    """Members that can be cut off from each other, healed before and after each test.
+
+    The members wait for a silent member as long as the `SYNC_LIMIT` of the test file says.
+    """
     yield module_members.heal()
     module_members.heal()
 

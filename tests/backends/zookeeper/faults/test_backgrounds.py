@@ -1,4 +1,4 @@
-"""A client's background survives whatever is raised in it, and failures are noticed."""
+"""A client's background work survives any error, and failures are noticed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lockfast.backends.zookeeper import driver, requests
 from lockfast_challenge.processes import eventually
 
 TTL = 6.0
-"""A ttl in seconds, long enough for a machine that stalls; nothing here waits for its end."""
+"""A ttl in seconds, long enough for a machine that stalls; no test waits for its end."""
 
 
 class Stumbling:
-    """Makes a function raise an error a number of times, before it works."""
+    """Makes a function raise an error a number of times before the function works again."""
 
     def __init__(self, owner: Any, name: str, error: BaseException, *, times: int) -> None:
         self.times = times
@@ -48,7 +48,7 @@ FULL = OSError(errno.EMFILE, "Too many open files")
 
 
 def _refused() -> Exception:
-    """As kazoo reports credentials that the application's own code failed to provide."""
+    """Return the error that kazoo raises when the application's code cannot provide credentials."""
     error = AuthFailedError("Unknown error")
     error.__cause__ = ValueError("no secret today")
     return error
@@ -56,7 +56,7 @@ def _refused() -> Exception:
 
 @pytest.fixture
 def by_sasl(flavour, proxy, diary, monkeypatch):
-    """A client that shows credentials whenever it connects; the server accepts all."""
+    """A client that sends credentials at every connection; the server accepts any of them."""
     monkeypatch.setattr(ConnectionHandler, "_authenticate_with_sasl", lambda *_: None)
     return flavour.locks(proxy.url, ttl=TTL, on_event=diary, sasl_options={}, acl=OPEN_ACL_UNSAFE)
 
@@ -67,7 +67,7 @@ def by_sasl(flavour, proxy, diary, monkeypatch):
 def test_credentials_that_cannot_be_had_just_now_cost_no_lease(
     by_sasl, proxy, diary, stumble, error
 ):
-    """The application's code for them is called when the client reconnects, and fails."""
+    """A lease survives failures of the code that provides credentials for a reconnect."""
     lease = by_sasl.lock("door").acquire()
 
     stumbling = stumble(ConnectionHandler, "_authenticate_with_sasl", error, times=2)
@@ -80,7 +80,7 @@ def test_credentials_that_cannot_be_had_just_now_cost_no_lease(
 
 
 def test_a_request_that_cannot_be_sent_costs_no_lease(flavour, server, door, diary, stumble):
-    """A defect on the driver's thread: the client reconnects, and the session goes on."""
+    """A defect on the driver's thread makes the client reconnect, and the session goes on."""
     locks = flavour.locks(server.url, ttl=TTL, on_event=diary)
     lease = locks.lock(door.name).acquire()
 
@@ -107,7 +107,7 @@ def test_a_heartbeat_that_fails_is_not_the_last_one(flavour, server, door, diary
 
 
 def test_a_full_table_of_files_is_an_outage_that_passes(flavour, server, door, stumble):
-    """It is reported as one, and the next acquire finds everything in order."""
+    """A full descriptor table is reported as an outage, and the next acquire works again."""
     locks = flavour.locks(server.url, ttl=TTL)
     stumble(driver._Handler, "create_socket_pair", FULL)
 
@@ -118,7 +118,7 @@ def test_a_full_table_of_files_is_an_outage_that_passes(flavour, server, door, s
 
 
 def test_who_waits_connects_again_when_files_are_to_be_had(flavour, proxy, door, stumble):
-    """It is in line while the table is full for a while, and is served in its turn."""
+    """A waiter that finds the descriptor table full for a while is still served in its turn."""
     lease = door.elsewhere(ttl=30).acquire()
     locks = flavour.locks(proxy.url, ttl=30)
     waiter = flavour.start(locks.lock(door.name).acquire, timeout=20)
@@ -132,7 +132,7 @@ def test_who_waits_connects_again_when_files_are_to_be_had(flavour, proxy, door,
 
 
 def test_a_background_that_was_cancelled_is_noticed_and_goes_on(flavour, server, door, diary):
-    """A program may cancel it at its end and then go on; a thread cannot be cancelled."""
+    """A program may cancel the background task and go on; a thread cannot be cancelled."""
     locks = flavour.locks(server.url, ttl=TTL, on_event=diary)
     lease = locks.lock(door.name).acquire()
     session = getattr(locks, "_inner", locks)._client.backend._reading.session

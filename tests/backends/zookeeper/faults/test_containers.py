@@ -17,7 +17,7 @@ def tidy():
 
 
 def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
-    """One lock per order does not fill the store."""
+    """Names that are no longer used, such as one lock per order, do not fill the store."""
     locks = flavour.locks(tidy.url)
 
     locks.lock(name).acquire(timeout=20).release()
@@ -27,7 +27,7 @@ def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
 
 
 def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
-    """The server's own numbering of the claims restarts at 0; the tokens do not."""
+    """When a node is made anew, the server numbers its claims from 0, but tokens still grow."""
     locks = flavour.locks(tidy.url)
     tokens = []
     with tidy.client() as client:
@@ -41,7 +41,7 @@ def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
 
 
 def test_a_node_deleted_while_we_come_is_made_again(flavour, tidy, name):
-    """A client may still rely on a node that it has seen before."""
+    """A client that relies on a node which it has seen before makes the deleted node again."""
     locks = flavour.locks(tidy.url)
     lock = locks.lock(name)
     tokens = []

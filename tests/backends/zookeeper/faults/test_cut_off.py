@@ -10,7 +10,7 @@ from lockfast_challenge.servers.zookeeper import TICK_SECONDS
 
 SYNC_LIMIT = 30
 SILENCE = SYNC_LIMIT * TICK_SECONDS
-"""Seconds that a follower waits for its leader; it serves its clients meanwhile."""
+"""Seconds for which a cut-off follower waits for its leader, and still serves its clients."""
 
 TTL = 1.6
 SLACK = 1.0
@@ -18,9 +18,9 @@ SLACK = 1.0
 
 
 def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes, cuttable):
-    """It goes on answering reads, while the leader has given the lock to another client.
+    """A cut-off follower answers reads while its leader has given the lock to another client.
 
-    The holder is notified first, because the leader no longer answers.
+    The holder is notified before that, because the leader no longer confirms its session.
     """
     follower, leader = cuttable.followers()[0], cuttable.leader()
     for one in scenes:
@@ -44,7 +44,7 @@ def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes,
 
 
 def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, cuttable):
-    """Its client comes back with a new session, and waits like any other."""
+    """A holder whose follower was cut off returns with a new session, and has to wait in line."""
     follower, leader = cuttable.followers()[0], cuttable.leader()
     for one in scenes:
         one.hold(follower.url, ttl=TTL)

@@ -6,12 +6,14 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 6.0
-MEASUREMENTS = 3
 """A ttl in seconds, long enough for a machine that stalls."""
+
+MEASUREMENTS = 3
+"""How often to measure, as one measurement on a busy machine may fail."""
 
 
 def transactions(server: ZooKeeperServer) -> int:
-    """Return the number of transactions that the server has had."""
+    """Return the number of transactions that the server has had so far."""
     for line in server.ask("srvr").splitlines():
         key, _, value = line.partition(": ")
         if key == "Zxid":
@@ -20,7 +22,7 @@ def transactions(server: ZooKeeperServer) -> int:
 
 
 def test_a_holder_costs_three_transactions_per_ttl(scenes, own_server):
-    """The cost does not grow with the locks it holds, and clients that watch them are not woken."""
+    """The cost is the same for many locks, and keep-alives wake no client that watches them."""
     more = []
     for one in scenes:
         one.begin(own_server.url, ttl=TTL, behind=own_server.url)
@@ -34,7 +36,7 @@ def test_a_holder_costs_three_transactions_per_ttl(scenes, own_server):
         after, now = transactions(own_server), scenes[0].flavour.clock.now()
         return 0 < after - before <= len(scenes) * (1 + 3.3 * (now - since) / TTL)
 
-    # If the machine stalls, late keep-alives are followed by early ones, so measure again.
+    # If the machine stalls, late keep-alives are followed by early keep-alives, so measure again.
     assert any(is_within_bounds() for _ in range(MEASUREMENTS))
     assert own_server.figures()["zk_sum_node_changed_watch_count"] == woken
     for lease in [*more, *(one.lease for one in scenes)]:
@@ -42,7 +44,7 @@ def test_a_holder_costs_three_transactions_per_ttl(scenes, own_server):
 
 
 def test_who_holds_nothing_costs_no_transaction(scenes, own_server):
-    """Waiters, and clients that have held before, are kept alive by other means."""
+    """Waiters, and clients that held before, are kept alive without transactions."""
     for one in scenes:
         one.hold(own_server.url, ttl=60)
         one.wait_behind(own_server.url, ttl=TTL)
@@ -56,7 +58,7 @@ def test_who_holds_nothing_costs_no_transaction(scenes, own_server):
 
 
 def test_who_waited_longer_than_its_ttl_begins_with_a_good_part_of_it(scenes, own_server):
-    """It keeps its first place in line: the session is confirmed when its turn has come."""
+    """A claim keeps its place in a long wait, and its session is confirmed when its turn comes."""
     tokens = []
     for one in scenes:
         one.hold(own_server.url, ttl=60)

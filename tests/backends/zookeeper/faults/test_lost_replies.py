@@ -1,4 +1,4 @@
-"""Requests that the server has done but whose replies never came, or that come too late."""
+"""Requests whose replies are lost after the server executed them, and requests that come late."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast_challenge.processes import eventually
 
 TTL = 30.0
-"""A ttl longer than any test, in seconds: nothing ends by expiry."""
+"""A ttl longer than any test, in seconds, so that no lock ends by expiry."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def deletion(name):
 
 
 def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
-    """The claim is found again by its id: one node, one token."""
+    """A claim whose reply was lost is found by its id: one node, one token."""
     lost = proxy.cut_reply_to(Request.creates_a_claim)
 
     lease = locks.lock(door.name).acquire(timeout=20)
@@ -37,7 +37,11 @@ def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
 
 
 def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, proxy, door):
-    """The claim may be under way at another member; unseen, it would be waited for endlessly."""
+    """After a lost reply the line is read behind a `sync`, or the own claim might be missed.
+
+    The claim may still be under way at another member, and a client that missed its own claim would
+    wait behind that claim for ever.
+    """
     seen: list[int] = []
     proxy.cut_reply_to(lambda request: bool(seen.append(request.opcode)))
     lost = proxy.cut_reply_to(Request.creates_a_claim)
@@ -46,13 +50,14 @@ def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, p
 
     assert lost.is_set()
     looks = [one for one in seen if one in (SYNC, GET_CHILDREN)]
-    # The first list request went out with the create, and is seen unless the cut came in between.
+    # The first list request went out with the create, and is seen unless the connection was cut
+    # between the two.
     assert looks[-3:] == [SYNC, GET_CHILDREN, GET_CHILDREN]
     assert looks[:-3] in ([], [GET_CHILDREN])
 
 
 def test_a_look_whose_answer_is_lost_is_repeated(locks, proxy, door):
-    """It changes nothing, so no caller has to learn of an unknown outcome."""
+    """A read whose reply was lost is repeated, because it cannot have changed anything."""
     lease = locks.lock(door.name).acquire()
     lost = proxy.cut_reply_to(lambda request: request.opcode == GET_CHILDREN)
 
@@ -63,7 +68,7 @@ def test_a_look_whose_answer_is_lost_is_repeated(locks, proxy, door):
 
 
 def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
-    """The place is that of the first request, although its reply never came."""
+    """A waiter keeps the place that its first request took, although the reply was lost."""
     first = door.elsewhere()
     lease = first.acquire()
     lost = proxy.cut_reply_to(Request.creates_a_claim)
@@ -84,7 +89,7 @@ def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
 
 
 def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
-    """The server has created the node each time; the caller gets an error, and the node goes."""
+    """When no create is answered, the caller gets an error and the created node is removed."""
     locks.lock("warm").acquire(timeout=20).release()
     proxy.cut_reply_to(Request.creates_a_claim, times=99)
 
@@ -97,7 +102,7 @@ def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
 def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is_back(
     flavour, locks, proxy, door
 ):
-    """No ghost stays: the node would hold the name for as long as the client lives."""
+    """The client removes its node on its return; otherwise the node would keep holding the name."""
     locks.lock("warm").acquire(timeout=20).release()
     flavour.give_up_after(0.5)
     lost = proxy.cut_reply_to(Request.creates_a_claim)
@@ -114,7 +119,7 @@ def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is
 
 
 def test_an_answer_lost_on_release_leaves_the_name_free(locks, proxy, deletion, door):
-    """It was sent while trusted, so it succeeds, whatever the repeat finds."""
+    """A release that was sent while the lease was trusted succeeds, whatever its repeat finds."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     lost = proxy.cut_reply_to(deletion)
@@ -130,7 +135,7 @@ def test_an_answer_lost_on_release_leaves_the_name_free(locks, proxy, deletion, 
 
 
 def test_a_lost_request_to_release_goes_on_in_the_background(flavour, locks, proxy, deletion, door):
-    """Nothing reached the server; the name is free long before the ttl, without the caller."""
+    """A release request that was lost is repeated in the background, long before the ttl ends."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)
@@ -146,7 +151,7 @@ def test_a_lost_request_to_release_goes_on_in_the_background(flavour, locks, pro
 
 
 def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy, deletion, door):
-    """It was sent, not answered, and cannot be repeated: it may have been done."""
+    """A release that was sent but not answered may have been done, so its outcome is unknown."""
     lease = locks.lock(door.name).acquire()
     flavour.give_up_after(1.0)
     proxy.refuse_after(deletion)
@@ -163,7 +168,7 @@ def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy
 def test_a_request_to_release_that_is_stuck_goes_by_another_connection(
     flavour, locks, proxy, deletion, door
 ):
-    """It succeeds at the first call or at its repeat, not only when the connection recovers."""
+    """A release that is stuck on one connection is repeated over another connection."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)
@@ -180,7 +185,7 @@ def test_a_request_to_release_that_is_stuck_goes_by_another_connection(
 
 
 def test_a_release_repeated_by_the_caller_is_clean(flavour, locks, proxy, deletion, door):
-    """Unknown at first, then done: the lease was never lost."""
+    """A release that succeeds at its repeat, after an unknown outcome, reports no loss."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)
@@ -196,7 +201,7 @@ def test_a_release_repeated_by_the_caller_is_clean(flavour, locks, proxy, deleti
 
 
 def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, door):
-    """Law 6: the request was delayed until the caller had given up."""
+    """Law 6: a claim whose request arrives after the caller gave up leaves nothing behind."""
     locks = flavour.locks(proxy.url, ttl=TTL)
     locks.lock("warm").acquire(timeout=20).release()
     flavour.give_up_after(0.3)
@@ -215,7 +220,7 @@ def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, d
 def test_a_connection_that_is_reset_costs_neither_lease_nor_place(
     flavour, server, locks, proxy, door
 ):
-    """The session is the same over the next connection."""
+    """The session continues over a new connection, with its leases and its places in line."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
     session = session_of(server, door.name)
@@ -235,7 +240,7 @@ def test_a_connection_that_is_reset_costs_neither_lease_nor_place(
 
 
 def test_a_wake_up_that_nobody_heard_is_made_up_for(flavour, proxy, door):
-    """Its turn came while it was cut off: it looks again as soon as it is back."""
+    """A waiter that missed its wakeup while cut off looks again as soon as it reconnects."""
     lock = door.elsewhere()
     lease = lock.acquire()
     cut_off = flavour.locks(proxy.url, ttl=TTL).lock(door.name)
@@ -250,7 +255,7 @@ def test_a_wake_up_that_nobody_heard_is_made_up_for(flavour, proxy, door):
 
 
 def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, door, diary):
-    """Long before a keep-alive is due, and long before the ttl is over."""
+    """The lease is at risk long before a keep-alive is due or the ttl is over."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
 
@@ -265,7 +270,7 @@ def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, 
 
 
 def test_who_has_waited_longer_than_a_ttl_outlives_a_short_outage(scenes, server, proxy):
-    """The session has kept its place all the while, although nothing was requested of it."""
+    """A session that only waited keeps its place through a short outage."""
     ttl = 3.0
     for one in scenes:
         one.hold(server.url, ttl=TTL)

@@ -9,7 +9,7 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 60.0
-"""A ttl longer than any test, in seconds: no loss is due to expiry."""
+"""A ttl longer than any test, in seconds, so that no loss is due to expiry."""
 
 PATIENCE = 20.0
 
@@ -38,7 +38,7 @@ def _renews(lease: object) -> bool:
 
 
 def test_a_holder_whose_node_was_made_again_has_lost(lease, server, name):
-    """A node at the path proves nothing: others may have held the lock meanwhile."""
+    """A new node at the old path proves nothing: others may have held the lock meanwhile."""
     lease.renew()
 
     _make_again(server, name)
@@ -71,12 +71,13 @@ def test_a_min_hold_does_not_make_the_release_of_such_a_lease_clean(flavour, ser
 def test_one_who_waits_and_whose_node_was_made_again_takes_a_place_of_its_own(
     flavour, server, lease, name
 ):
-    """Its grant has the token of its own node, larger than those granted meanwhile."""
+    """The waiter's grant has the token of its new node, which is larger than earlier tokens."""
     locks = flavour.locks(server.url, ttl=TTL, request_timeout=PATIENCE)
     waiting = flavour.start(locks.lock(name).acquire, timeout=TTL)
     eventually(lambda: locks.inspect(name).line, what="it waits")
     with server.client() as client:
-        # In one step, so that the client never sees its node gone and only finds another there.
+        # Replace the node in one transaction, so that the client never sees the path without a
+        # node.
         path = max(client.get_children(f"/lockfast/{name}"), key=lambda one: one[-10:])
         path = f"/lockfast/{name}/{path}"
         data, stat = client.get(path)

@@ -1,4 +1,4 @@
-"""Members of an ensemble that are killed, frozen, or restarted; for both flavours at once."""
+"""Members of an ensemble that are killed, frozen or restarted, under both flavours at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.zookeeper import SYNC_LIMIT, TICK_SECONDS, Ensemble, ZooKeeperServer
 
 ELECTION = 10.0
-"""Time to elect and follow a new leader, in seconds, on a busy machine too."""
+"""Time to elect and follow a new leader, in seconds, even on a busy machine."""
 
 SILENCE = SYNC_LIMIT * TICK_SECONDS
-"""Seconds that members wait for one that is silent."""
+"""Seconds for which the members wait for a silent member."""
 
 LONG = 120.0
-"""A ttl in seconds; the third of it that is always left outlasts an election."""
+"""A ttl in seconds; a third of it, which is always left, outlasts an election."""
 
 
 class TestQuorum(QuorumFaults):
@@ -27,7 +27,7 @@ class TestQuorum(QuorumFaults):
 
 
 def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble):
-    """It is frozen until the others have elected another leader: the leases are held as before."""
+    """Leases with a long ttl survive a frozen leader, as the others elect a new leader in time."""
     leader = ensemble.leader()
     for one in scenes:
         one.hold(ensemble.url, ttl=5 * SILENCE)
@@ -36,7 +36,7 @@ def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble
     leader.pause()
     eventually(lambda: _leads_instead(ensemble, leader), what="another leads")
     for one in scenes:
-        one.diary.until_renewed()  # clients that were connected to it have found another
+        one.diary.until_renewed()  # clients of the old leader have found another member
 
     assert all(one.is_passed_on() for one in scenes)
 
@@ -44,7 +44,7 @@ def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble
 def test_a_leader_that_is_frozen_ends_a_short_lease_before_anybody_else_gets_in(
     scenes, ensemble, guarded
 ):
-    """Nobody renews meanwhile: the holder's own clock ends its lease before the lock is free."""
+    """A holder's own clock ends its lease before a new leader gives the lock to anybody else."""
     ttl = 0.75 * SILENCE
     leader = ensemble.leader()
     others = _url_without(ensemble, leader)
@@ -71,7 +71,7 @@ def test_a_leader_that_is_frozen_ends_a_short_lease_before_anybody_else_gets_in(
 def test_a_holder_and_the_leader_killed_together_cost_a_ttl_and_an_election(
     scenes, ensemble, puppet
 ):
-    """Law 9: a new leader gives every session its full time once more."""
+    """Law 9: a new leader gives every session its full time again, so that both delays add up."""
     ttl = 2.0
     holders = [puppet(one.flavour.name, ensemble.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
@@ -90,7 +90,7 @@ def test_a_holder_and_the_leader_killed_together_cost_a_ttl_and_an_election(
 
 
 def test_one_member_is_enough_to_find_the_others(scenes, ensemble):
-    """A URL whose first member is dead works as long as there is a quorum."""
+    """A client finds a living member even if the first member in its URL is dead."""
     dead = ensemble.followers()[0]
     dead.kill()
 
@@ -101,7 +101,7 @@ def test_one_member_is_enough_to_find_the_others(scenes, ensemble):
 
 
 def test_a_member_that_accepts_and_says_nothing_is_passed_over(scenes, ensemble):
-    """A frozen member's port is still open: a new client tries the next one in time."""
+    """A frozen member accepts connections, so a client tries the next member after a timeout."""
     frozen = ensemble.followers()[0]
     frozen.pause()
 
@@ -112,7 +112,10 @@ def test_a_member_that_accepts_and_says_nothing_is_passed_over(scenes, ensemble)
 
 
 def test_a_member_that_falls_silent_is_left_long_before_the_ttl_is_over(scenes, ensemble):
-    """Frozen, it closes nothing. A keep-alive waits two seconds for it, not a third of a ttl."""
+    """A keep-alive waits two seconds for a frozen member, and not for a third of the ttl.
+
+    A frozen member does not close its connections, so only a timeout reveals its silence.
+    """
     ttl = 24.0
     silent = ensemble.followers()[0]
     for one in scenes:
@@ -124,8 +127,8 @@ def test_a_member_that_falls_silent_is_left_long_before_the_ttl_is_over(scenes, 
         eventually(lambda one=one: _renewed_after(one, frozen_at), what="it is renewed")
         told_at = _renewed_after(one, frozen_at)[0]
 
-        # Due within one third of the ttl, and confirmed by another member long before the next is
-        # over.
+        # A keep-alive is due within one third of the ttl. Another member confirms it long before
+        # the next third is over.
         assert told_at < frozen_at + 0.6 * ttl
         assert one.diary.count("Lost") == 0
 

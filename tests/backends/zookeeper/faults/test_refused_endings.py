@@ -1,4 +1,4 @@
-"""An ACL that is changed briefly while something ends: it ends when it is allowed again."""
+"""A withdrawal or release that an ACL forbids for a moment is done when the ACL allows it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 60.0
-"""A ttl longer than any test, in seconds: nothing ends by expiry."""
+"""A ttl longer than any test, in seconds, so that no lock ends by expiry."""
 
 PATIENCE = 20.0
 
 
 @contextmanager
 def _nobody_deletes(server: ZooKeeperServer, name: str) -> Iterator[None]:
-    """Let nobody but an operator delete the nodes below a name."""
+    """Allow only an operator to delete the nodes below a name, and undo that afterwards."""
     with server.client() as client:
         client.add_auth("digest", "operator:sesame")
         readable = make_acl("world", "anyone", read=True)
@@ -39,7 +39,7 @@ def locks(flavour, server):
 def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_it_is_allowed(
     flavour, server, locks, door
 ):
-    """Otherwise it would be admitted one day with no one to use it, and keep all others out."""
+    """A claim left in line would be admitted with no one to use it, and keep all others out."""
     held = door.elsewhere(ttl=TTL, request_timeout=PATIENCE).acquire(timeout=PATIENCE)
     given_up = threading.Event()
     waiting = flavour.start(locks.lock(door.name).acquire, timeout=TTL, cancel=given_up)
@@ -64,7 +64,7 @@ def test_a_release_that_is_refused_is_done_when_it_is_allowed(server, locks, doo
 
 
 def test_a_min_hold_that_may_not_end_keeps_no_other_from_ending(flavour, server, locks, door):
-    """The hold of each name is removed separately; the refused one goes when it is allowed."""
+    """The hold of each name is removed separately, so a refused removal delays no other name."""
     other = f"{door.name}-other"
     for name in (door.name, other):
         locks.lock(name, min_hold=1.0).acquire(timeout=PATIENCE).release()

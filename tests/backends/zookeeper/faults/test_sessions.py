@@ -1,4 +1,4 @@
-"""Sessions that end: by the server's decision, by a killed or frozen client, by silence."""
+"""Sessions that are ended by the server, by a dead or frozen client, or by silence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SLACK = 1.0
 """Seconds by which a notification may be late on a busy machine."""
 
 LONG = 30.0
-"""A ttl longer than any test, in seconds: nothing ends by expiry."""
+"""A ttl longer than any test, in seconds, so that no lock ends by expiry."""
 
 
 def test_a_session_that_the_server_ended_ends_its_leases_at_once(flavour, server, guarded, door):
-    """The holder is notified as soon as the server ends it, long before the ttl is over."""
+    """The holder is notified as soon as the server ends its session, long before the ttl ends."""
     locks = flavour.locks(server.url, ttl=LONG)
     lock = locks.lock(door.name)
     lease = lock.acquire()
@@ -37,7 +37,7 @@ def test_a_session_that_the_server_ended_ends_its_leases_at_once(flavour, server
 
 
 def test_a_client_whose_session_ended_has_a_new_one(flavour, server, door):
-    """The same client, the same lock: acquired again, with a larger token."""
+    """The same client acquires the same lock again, in a new session and with a larger token."""
     locks = flavour.locks(server.url, ttl=LONG)
     lock = locks.lock(door.name)
     lease = lock.acquire()
@@ -53,7 +53,7 @@ def test_a_client_whose_session_ended_has_a_new_one(flavour, server, door):
 
 
 def test_a_look_that_meets_the_end_of_the_session_is_repeated(flavour, server, door):
-    """It changes nothing, so a new session may answer it."""
+    """A read changes nothing, so it is repeated in a new session."""
     locks = flavour.locks(server.url, ttl=LONG)
     lock = locks.lock(door.name)
     lease = lock.acquire()
@@ -66,7 +66,10 @@ def test_a_look_that_meets_the_end_of_the_session_is_repeated(flavour, server, d
 
 
 def test_a_client_that_looks_before_it_locks_has_one_session(flavour, server, door):
-    """The look uses the client's ttl: a second session would end the first while others look."""
+    """A client that looks first opens its session with the client's own ttl.
+
+    Otherwise a second session would be needed for locks, and would end the first while others look.
+    """
     opened = "zk_connection_request_count"
     before = server.figures()[opened]
     locks = flavour.locks(server.url, ttl=12.5)
@@ -79,7 +82,7 @@ def test_a_client_that_looks_before_it_locks_has_one_session(flavour, server, do
 
 
 def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
-    """Its place is gone with the session; a moment later it is in line again."""
+    """A waiter loses its place with its session, and joins the line again in a new session."""
     holder = door.elsewhere(ttl=LONG)
     lease = holder.acquire()
     holding = session_of(server, door.name)
@@ -98,7 +101,7 @@ def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
 
 
 def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
-    """Law 9: its session expires, and the waiter is let in."""
+    """Law 9: a killed holder's session expires, and the waiter is let in."""
     ttl = 1.6
     holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
@@ -116,7 +119,7 @@ def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
 
 
 def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, server, puppet):
-    """Law 10: their places go with their session, all at once."""
+    """Law 10: the places of a killed client end with its session, all at once."""
     ttl = 1.6
     crowds = []
     for one in scenes:
@@ -140,7 +143,7 @@ def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, se
 
 
 def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, puppet, guarded):
-    """Laws 7 and 9: the next client holds after the ttl, and the late write is refused."""
+    """Laws 7 and 9: the successor gets in after the ttl, and the late write is refused."""
     ttl = 1.6
     holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
@@ -170,12 +173,12 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, pu
         successor.check()
         successor.release()
     for one, holder, (successor, _) in zip(scenes, holders, successors, strict=True):
-        # Its session is over, and it opens a new one by itself.
+        # The holder's session is over, and its client opens a new session by itself.
         assert holder.ask("acquire", one.name, timeout=20) > successor.token
 
 
 def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
-    """Sessions are in its log: the lease is renewed again, and the line is as it was."""
+    """The server logs its sessions, so leases and places in line survive its restart."""
     for one in scenes:
         one.hold(own_server.url, ttl=LONG)
         one.wait_behind(own_server.url, ttl=LONG)
@@ -189,7 +192,7 @@ def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
 
 
 def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(scenes, own_server):
-    """The holder is at risk, then loses by its own clock; requests made meanwhile are undone."""
+    """The holder loses its lease by its own clock; requests sent meanwhile are undone later."""
     ttl = 2.0
     others = []
     for one in scenes:
@@ -223,7 +226,7 @@ def _is_free(watcher, name: str) -> bool:
 
 
 def test_a_short_freeze_of_the_server_costs_nothing(scenes, own_server):
-    """Shorter than the ttl: leases are renewed when it runs again; waiters keep their places."""
+    """After a freeze shorter than the ttl, leases are renewed and waiters keep their places."""
     for one in scenes:
         one.hold(own_server.url, ttl=6.0)
         one.wait_behind(own_server.url, ttl=6.0)

@@ -1,4 +1,4 @@
-"""Very many waiters: each is woken when it is its turn, and not before."""
+"""Very many waiters: each waiter is woken when its turn comes, and not before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLIENTS = 5
 
 @dataclass
 class Course:
-    """How a line was served, and what it cost the server from the first release on."""
+    """How a line was served, and what that cost the server from the first release on."""
 
     arrived: list[int]
     served: list[int]
@@ -32,7 +32,7 @@ class Course:
 def play(server: ZooKeeperServer, *, waiters: int, lock: Callable[[AsyncLocks], Any]) -> Course:
     """Let waiters of several clients queue behind one holder; then let them all through.
 
-    `lock` makes the lock that they want, from a client.
+    `lock` makes the lock that the waiters want, from a client.
     """
     course = Course([], [], [])
 
@@ -44,8 +44,8 @@ def play(server: ZooKeeperServer, *, waiters: int, lock: Callable[[AsyncLocks], 
         for client, locks in enumerate(opened):
             mine = range(client, waiters, CLIENTS)
             course.arrived.extend(mine)
-            await locks.inspect(first.name)  # connected first, so that they ask in order
-            # With an empty context they are not descendants of the task that holds.
+            await locks.inspect(first.name)  # connect first, so that the requests arrive in order
+            # Use empty contexts, because child tasks of the holding task would draw a warning.
             tasks += [
                 asyncio.create_task(_turn(lock(locks), n, course), context=contextvars.Context())
                 for n in mine
@@ -53,7 +53,7 @@ def play(server: ZooKeeperServer, *, waiters: int, lock: Callable[[AsyncLocks], 
             while len((await locks.inspect(first.name)).line) < len(tasks):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)  # the server notifies nobody when a claim joins
             while number_waiting(locks) < len(mine):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)  # each knows that it waits, and so watches
+                await asyncio.sleep(0.02)  # each waiter knows that it waits, and so watches
         before = await asyncio.to_thread(server.figures)
         course.watches = before["zk_watch_count"]
         await lease.release()
@@ -79,20 +79,20 @@ async def _turn(lock: Any, number: int, course: Course) -> None:
 
 
 def test_five_hundred_waiters_are_woken_one_by_one(own_server, name):
-    """One watch for each waiter, one wakeup for each release, in order of arrival."""
+    """Each of 500 waiters costs one watch and one wakeup, and is served in order of arrival."""
     course = play(own_server, waiters=500, lock=lambda locks: locks.lock(name))
 
     assert course.watches == 500
     assert course.wakings == 500
-    # A waiter looks when it is woken, and releases, each time with a request for its own node too;
-    # keep-alives come on top. A herd would cost hundreds each.
+    # A waiter looks when it is woken, and then releases, each time with an extra request for its
+    # own node; keep-alives add to that. A herd would cost hundreds of requests per waiter.
     assert course.requests <= 5 * 500
     assert course.served == course.arrived
     assert course.tokens == sorted(set(course.tokens))
 
 
 def test_waiters_for_permits_are_not_all_woken_by_each_release(own_server, name):
-    """The head watches the holders, and each of the others only the claim in front of it."""
+    """The first waiter watches the holders; each later waiter watches the claim in front of it."""
 
     def permits(locks: AsyncLocks) -> Any:
         return locks.semaphore(name, capacity=3, permits=2)
@@ -105,7 +105,7 @@ def test_waiters_for_permits_are_not_all_woken_by_each_release(own_server, name)
 
 
 def test_readers_are_let_in_together_by_the_writer_in_front(own_server, name):
-    """All of them may enter, so all are woken; the server notifies each client once."""
+    """All readers may enter together, so all are woken; the server notifies each client once."""
     course = play_readers(own_server, name, readers=100)
 
     assert course.wakings == CLIENTS
@@ -114,7 +114,7 @@ def test_readers_are_let_in_together_by_the_writer_in_front(own_server, name):
 
 
 def play_readers(server: ZooKeeperServer, name: str, *, readers: int) -> Course:
-    """Let a writer hold, and this many readers wait behind it."""
+    """Let a writer hold, and this many readers wait behind the writer."""
     opened: list[Any] = []
 
     def first_a_writer(locks: AsyncLocks) -> Any:
@@ -126,7 +126,7 @@ def play_readers(server: ZooKeeperServer, name: str, *, readers: int) -> Course:
 
 
 def test_who_gives_up_in_the_middle_of_the_line_wakes_nobody_in_vain(flavour, server, door):
-    """The waiter behind it then watches the one now in front, and is served in its turn."""
+    """When a waiter gives up, the waiter behind it watches the next claim in front instead."""
     opened = [flavour.locks(server.url, ttl=30) for _ in range(2)]
     lease = door.elsewhere(ttl=30).acquire()
     waiters = []

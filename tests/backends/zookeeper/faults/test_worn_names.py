@@ -1,4 +1,4 @@
-"""Names that have had two thousand million claims: the server's sequence comes to its end."""
+"""Names with two thousand million claims, at which the server's sequence comes to its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURNS = 12
 
 @pytest.fixture
 def server_at(outliving):
-    """Start a server at which the next claim on the name gets this sequence."""
+    """Return a function that starts a server whose next claim on the name gets this sequence."""
 
     def start(sequence: int) -> ZooKeeperServer:
         return outliving.enter_context(server_with(NAME, sequence=sequence))
@@ -25,7 +25,7 @@ def server_at(outliving):
 
 
 def _take_turns(flavour, url: str) -> list[tuple[int, list[bool]]]:
-    """Let several clients contend; return each grant's token and who else was inside."""
+    """Let several clients contend; return each grant's token, and who else was inside then."""
     course: list[tuple[int, list[bool]]] = []
     inside: list[int] = []
 
@@ -53,7 +53,7 @@ def _sequences(server: ZooKeeperServer) -> list[int]:
     "sequence", [nodes.SEQUENCE_LATE - 5, 2**31 - 5], ids=["late", "at the end"]
 )
 def test_a_worn_name_is_made_anew_under_those_who_want_it(flavour, server_at, sequence):
-    """Even while it is in use: still one holder at a time, and the tokens keep growing."""
+    """A worn name gets a new node while in use: one holder at a time, and growing tokens."""
     server = server_at(sequence)
 
     course = _take_turns(flavour, server.url)
@@ -68,7 +68,7 @@ def test_a_worn_name_is_made_anew_under_those_who_want_it(flavour, server_at, se
 
 
 def test_numbers_that_repeat_do_not_change_who_came_first(flavour, server_at, monkeypatch):
-    """The server gives 2147483647 again and again: then the transactions decide the order."""
+    """Where the server repeats 2147483647, the order of the transactions decides who is next."""
     monkeypatch.setattr(nodes, "SEQUENCE_LATE", 2**31)
     server = server_at(2**31 - 2)
     opened = [flavour.locks(server.url, ttl=20) for _ in range(6)]

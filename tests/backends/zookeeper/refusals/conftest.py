@@ -1,4 +1,4 @@
-"""Servers that refuse, and the errors of both flavours."""
+"""Fixtures that return the errors with which a server refuses clients of both flavours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from refusals import Refusals
 def refusal(caplog) -> Iterator[Refusals]:
     """Return the error of an acquire in both flavours, after checking all that was printed."""
     with each_flavour() as flavours:
-        # Tests whose server replies with a refusal allow more time.
+        # Tests whose server takes time to reply with its refusal set a longer limit.
         yield Refusals(flavours, caplog, within=0.4)
 
 
@@ -26,7 +26,7 @@ def scheme() -> str:
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory) -> tuple[Path, Path]:
-    """A key with its certificate, and the certificate alone; it is self-signed."""
+    """A file with a key and its self-signed certificate, and a file with the certificate alone."""
     directory = tmp_path_factory.mktemp("tls")
     key, certificate = directory / "key.pem", directory / "certificate.pem"
     subprocess.run(

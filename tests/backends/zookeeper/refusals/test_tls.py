@@ -99,7 +99,7 @@ def mutual(certificate):
 
 
 def test_a_certificate_with_its_key_in_one_file(flavour, mutual, certificate):
-    """As many tools write it; certfile alone is enough."""
+    """A certfile that also contains the key is enough, because many tools write such files."""
     key, trusted = map(str, certificate)
     locks = flavour.locks(mutual, use_ssl=True, ca=trusted, certfile=key)
 
@@ -115,6 +115,6 @@ def test_a_certificate_without_its_key(refusal, mutual, certificate):
 
 
 def test_a_key_without_its_certificate(flavour, certificate):
-    """It is refused before anything is sent."""
+    """A key without a certificate is refused before anything is sent."""
     with pytest.raises(ConfigurationError, match="certfile"):
         flavour.locks("zookeeper://127.0.0.1:1", use_ssl=True, keyfile=str(certificate[0]))

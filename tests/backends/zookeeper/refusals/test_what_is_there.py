@@ -19,7 +19,7 @@ def test_a_port_where_nothing_listens(refusal):
 
 
 def test_several_ports_where_nothing_listens(refusal):
-    """The error names all of them."""
+    """The error names all ports that were tried."""
     ports = free_ports(2)
     error = refusal(f"zookeeper://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}")
 
@@ -51,7 +51,7 @@ def test_a_server_that_says_nothing(refusal, talker):
     ids=["HTTP", "SSH", "Redis", "zeros"],
 )
 def test_a_server_of_another_kind(refusal, talker, greeting, answer):
-    """It answers, but its reply cannot be read."""
+    """A reply that cannot be read leads to an error that mentions ZooKeeper."""
     error = refusal(talker(greeting=greeting, answer=lambda _: answer).url)
 
     assert isinstance(error, (BackendError, ConfigurationError))
@@ -72,7 +72,7 @@ def test_members_without_a_quorum(refusal):
 
 @pytest.mark.parametrize("path", ["queue/config", "stranger"], ids=["in line", "as a name"])
 def test_a_node_of_another_program_hides_no_other_name(flavour, namespace, caplog, path):
-    """Using that very name raises an error; a survey reports all others."""
+    """A survey skips another program's node with a warning; only using its name is an error."""
     locks = flavour.locks(shared_server().url, namespace=namespace)
     kept = [locks.lock(name).acquire(timeout=20) for name in ("queue", "window")]
     with shared_server().client() as client:
@@ -89,7 +89,7 @@ def test_a_node_of_another_program_hides_no_other_name(flavour, namespace, caplo
 
 
 def test_a_chroot_that_does_not_exist(refusal):
-    """It is not created on the way: more likely it is misspelt."""
+    """A missing chroot is not created, because it is more likely misspelt."""
     error = refusal(f"{shared_server().url}/no/such/place", within=2.0)
 
     assert isinstance(error, ConfigurationError)
@@ -122,7 +122,7 @@ def test_a_chroot_that_exists(flavour):
     ],
 )
 def test_a_url_that_cannot_be_meant(flavour, url):
-    """It is refused before anything is sent."""
+    """A meaningless URL is refused before anything is sent."""
     with pytest.raises(ConfigurationError) as told:
         flavour.locks(url)
 
@@ -130,7 +130,7 @@ def test_a_url_that_cannot_be_meant(flavour, url):
 
 
 def test_another_ttl_on_a_lock(flavour):
-    """A client has one session, and so one ttl."""
+    """A client has only one session, so all of its locks have the same ttl."""
     locks = flavour.locks(shared_server().url, ttl=10)
 
     with pytest.raises(ConfigurationError, match="ttl"):

@@ -34,7 +34,7 @@ def test_a_node_that_we_may_not_use(refusal, namespace, guarded):
 
 
 def test_a_wrong_password(refusal, namespace, guarded):
-    """ZooKeeper accepts every password, and then lets its owner do nothing."""
+    """ZooKeeper accepts every password, but a user with a wrong password may do nothing."""
     url = f"zookeeper://clerk:wrong-{PASSWORD}@{shared_server().address}"
     error = refusal(url, namespace=namespace, within=2.0)
 
@@ -54,7 +54,7 @@ def test_a_user_who_may(flavour, namespace, guarded, as_clerk):
 
 
 def test_what_a_user_makes_is_closed_to_others(flavour, refusal, namespace, as_clerk):
-    """With credentials, our nodes belong to that user."""
+    """Nodes that a client with credentials creates belong to the user of those credentials."""
     lock = flavour.locks(as_clerk, namespace=namespace).lock("door")
     lease = lock.acquire(timeout=20)
 
@@ -66,7 +66,7 @@ def test_what_a_user_makes_is_closed_to_others(flavour, refusal, namespace, as_c
 
 
 def test_a_reader_may_not_lock(refusal, namespace):
-    """A node that everybody may read: the error names the path where access ends."""
+    """Where everybody may read a node but not change it, the error names the node's path."""
     owner = make_digest_acl("clerk", PASSWORD, all=True)
     everybody = make_acl("world", "anyone", read=True)
     with shared_server().client() as client:
@@ -79,7 +79,7 @@ def test_a_reader_may_not_lock(refusal, namespace):
 
 
 def test_a_top_node_that_we_may_not_read_costs_no_lease(flavour, namespace):
-    """The keep-alive reads it, and a refusal proves as much: a majority has agreed on that too."""
+    """A keep-alive whose read is refused is a proof too: a majority has agreed on the refusal."""
     may_join = make_acl("world", "anyone", create=True, delete=True)
     with shared_server().client() as client:
         client.create(f"/{namespace}", acl=[may_join])
@@ -99,7 +99,7 @@ def test_a_top_node_that_we_may_not_read_costs_no_lease(flavour, namespace):
 
 
 def test_sasl_without_its_package(refusal, monkeypatch):
-    """It is reported at once and by name, and nothing keeps failing in the background."""
+    """A missing package is reported at once and by name, and nothing fails in the background."""
     monkeypatch.setattr("kazoo.protocol.connection.PURESASL_AVAILABLE", False)
     login = {"mechanism": "DIGEST-MD5", "username": "clerk", "password": PASSWORD}
 

@@ -1,1 +1,1 @@
-"""The etcd backend, and its transport to the cluster's members: asyncio flavour."""
+"""The etcd backend and its transport to the cluster's members: asyncio flavour."""

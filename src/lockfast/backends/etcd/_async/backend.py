@@ -74,7 +74,7 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
     async def _inspector(self, deadline: float) -> AsyncInspector:
         """Return the open session if there is one, otherwise a session that is never opened.
 
-        Opening a session takes write permission, and space on the server. A client that only
+        Opening a session takes write permission and space on the server. A client that only
         inspects may lack the permission, and an operator has to be able to inspect and break locks
         on a server that is out of space.
         """
@@ -102,8 +102,8 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
         try:
             await super()._leave(goodbye=goodbye)
         finally:
-            # A session stays in `_unclosed` until it is closed, so if an interrupt prevents that,
-            # the next call closes it. Closing a session twice has no effect.
+            # A session stays in `_unclosed` until it is closed. If an interrupt prevents the
+            # closing, the next call closes the session. Closing a session twice has no effect.
             await runtime.run_all_steps(
                 *(partial(self._close_for_good, session) for session in list(self._unclosed))
             )
@@ -113,7 +113,7 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
         self._unclosed.discard(session)
 
     def after_fork_in_child(self) -> None:
-        """Abandon the parent's sessions; the child begins with none."""
+        """Abandon the parent's sessions; the child begins without a session."""
         if self._unopened is not None:
             self._unopened.session.abandon_connection()
         super().after_fork_in_child()

@@ -1,7 +1,7 @@
-"""The transport to a cluster: one member at a time, logged in where the cluster requires it.
+"""The transport to a cluster: one member at a time, with a login if the cluster requires one.
 
-It stays with a member for as long as that member answers, across all sessions of a client. When a
-connection to the member is lost, the next request goes to the next member.
+All sessions of a client use the same member for as long as it answers. When a connection to the
+member is lost, the next request goes to the next member.
 
 While connecting, any error of one member means "try the next", even an error that an operator has
 to fix, such as an untrusted certificate or a proxy that answers in HTTP/1.1. The error is raised
@@ -40,7 +40,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 LOGINS_MAX = 2
-"""Maximum number of times that a new token is requested before a request is given up."""
+"""Maximum number of new tokens requested before a request is given up."""
 
 
 class AsyncMembers:
@@ -62,8 +62,8 @@ class AsyncMembers:
         ]
         self._preference = preference or Preference()
         self._at = self._preference.number
-        # The references are weak, so that a stream whose opener was interrupted is closed when
-        # nothing else refers to it.
+        # The references are weak. If the opener of a stream is interrupted, nothing refers to the
+        # stream any more, and the stream is closed.
         self._streams = WeakKeyDictionary[WatchStream, MemberTransport]()
         self._is_closed = False
         self._token = b""
@@ -74,7 +74,7 @@ class AsyncMembers:
     async def ask(self, request: Request[A], *, deadline: float) -> A | GrpcError:
         """Return the reply, which may be a refusal.
 
-        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no reply came.
+        Raises BackendUnavailable if nothing was done, and OutcomeUnknown if no reply came.
         """
         data = await self._asked(request, deadline)
         return data if isinstance(data, GrpcError) else self._read(request, data)
@@ -91,7 +91,7 @@ class AsyncMembers:
     async def ask_member(
         self, number: int, request: Request[A], *, deadline: float
     ) -> A | GrpcError:
-        """Return the reply of one particular member, numbered as in the address."""
+        """Return the reply of one member, given by its number in the address."""
         self._check_open()
         data = await self._members[number].ask(
             request.path,
@@ -139,9 +139,9 @@ class AsyncMembers:
                 if self._clock.now() >= deadline:
                     # The failure may be due to lack of time, so it says nothing about the member.
                     break
-                # Move on here too, and not only where the connection was lost. A caller that waits
-                # for another caller's attempt to connect may run out of time before that attempt
-                # is given up.
+                # Move on in this case too, although no connection was lost. A caller that waits for
+                # another caller's attempt to connect may run out of time before that attempt is
+                # given up.
                 self._move_on(member)
                 continue
             if not (isinstance(answer, GrpcError) and errors.is_out_of_service(answer)):
@@ -154,7 +154,7 @@ class AsyncMembers:
         raise failure from failure.__cause__
 
     def _check_open(self) -> None:
-        # A late caller would connect again, and nobody would ever close that connection.
+        # A call after `close` would connect again, and nothing would ever close that connection.
         if self._is_closed:
             raise BackendUnavailable(f"{self.where}: the way to it was closed")
 
@@ -171,7 +171,7 @@ class AsyncMembers:
         self._leave_streams(member)
 
     def pass_by(self) -> None:
-        """Use another member from now on; this one may still answer its pending requests."""
+        """Use another member from now on; the current one may still answer its pending requests."""
         self._move_on(self._members[self._at])
 
     def _move_on(self, member: MemberTransport) -> None:
@@ -183,7 +183,8 @@ class AsyncMembers:
             self._leave_streams(member)
 
     def _leave_streams(self, member: MemberTransport) -> None:
-        # A member that does not answer sends no events either, and may never end its streams.
+        # A member that does not answer sends no events either, and may never end the streams
+        # itself.
         with self._state:
             streams = [stream for stream, at in self._streams.items() if at is member]
         for stream in streams:
@@ -192,7 +193,7 @@ class AsyncMembers:
     # -- authentication ----------------------------------------------------------------
 
     def discard_token(self, token: bytes | None = None) -> None:
-        """Discard the token in use if it is `token`, or any token if `token` is None.
+        """Discard the current token if it equals `token`, or in any case if `token` is None.
 
         The next request logs in again.
         """
@@ -221,9 +222,9 @@ class AsyncMembers:
     # -- watching ----------------------------------------------------------------------
 
     async def watch(self, hear: Callable[[bytes], None], *, deadline: float) -> WatchStream:
-        """Return a stream for watches, at the member that is in use now.
+        """Return a stream for watches, opened at the member that is in use now.
 
-        The stream passes its messages, which are packed `replies.Watched`, to `hear` as they come.
+        The stream passes each message, a packed `replies.Watched`, to `hear` as it arrives.
         """
         token = await self._logged_in(deadline)
 
@@ -234,14 +235,14 @@ class AsyncMembers:
             with self._state:
                 self._streams[stream] = member
             if self._is_closed or self._members[self._at] is not member:
-                # The client moved on to another member before the stream was listed.
+                # The client moved on to another member before this stream was added to `_streams`.
                 stream.leave()
             return stream
 
         return await self._at_any_member(begin, deadline)
 
     def stream_ended(self, stream: WatchStream) -> None:
-        """Record that a stream has ended; its end may show that its member is out of service."""
+        """Record that a stream has ended, and move on if the stream's member is out of service."""
         with self._state:
             member = self._streams.pop(stream, None)
         end = stream.end
@@ -266,13 +267,13 @@ class AsyncMembers:
 # What this etcd deployment can guarantee, according to its members.
 
 STATUS_REQUESTS = 4
-"""Number of times that each address is asked which member answers there."""
+"""Number of times that each address is asked which member answers at it."""
 
 
 async def diagnosed(
     address: Address, *, asked: float, granted: float | None, seconds: float, clock: Clock
 ) -> Sequence[Finding]:
-    """Return the findings; `granted` is the ttl of a session, if there is one."""
+    """Return the findings; `granted` is the ttl of the open session, or None without a session."""
     members = AsyncMembers(address, clock=clock)
     try:
         return await _asked(members, address, asked, granted, clock.now() + seconds)
@@ -309,7 +310,7 @@ async def _asked(
 
 
 async def _states(members: AsyncMembers, number: int, deadline: float) -> list[State]:
-    """Return the states that one address reports; several requests expose a load balancer."""
+    """Return the states that one address reports, asked several times to detect a load balancer."""
     told: list[State] = []
     with suppress(LockError):
         while len(told) < STATUS_REQUESTS:

@@ -24,7 +24,7 @@ A = TypeVar("A")
 
 
 class AsyncEtcdRequests:
-    """Sends the requests of one session, and keeps track of what the replies say about it."""
+    """Sends the requests of one session, and records what the replies show about the session."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class AsyncEtcdRequests:
         changed: Callable[[], None],
     ) -> None:
         self.ttl = ttl
-        """The requested ttl; once the session is open, the granted one."""
+        """The requested ttl; once the session is open, the granted ttl."""
         self.is_over = False
         self.guard = RevisionCheck(b"", 0, 0)
         self._members = members
@@ -50,9 +50,9 @@ class AsyncEtcdRequests:
         return self._members.where
 
     async def ask(self, request: Request[A], *, deadline: float, is_other_lease: bool = False) -> A:
-        """Return the reply; a refusal is raised.
+        """Return the reply, or raise the error for a refusal.
 
-        The request may be sent twice, so it has to mean the same when it is repeated.
+        The request may be sent twice, so a repeat must have the same meaning.
         """
         answer, _ = await self.ask_twice(request, deadline=deadline, is_other_lease=is_other_lease)
         return answer
@@ -67,8 +67,8 @@ class AsyncEtcdRequests:
     ) -> tuple[A, bool]:
         """Return the reply, and whether an earlier copy of the request was sent and not answered.
 
-        A member that does not reply in half of the time may be frozen, or may follow a frozen
-        leader. Then another member gets the same request, or the one that `repeat` returns.
+        A member that does not reply within half of the time may be frozen, or may follow a frozen
+        leader. Then another member gets the same request, or the request that `repeat` returns.
         """
         half = (self._clock.now() + deadline) / 2
         try:
@@ -91,9 +91,9 @@ class AsyncEtcdRequests:
     async def ask_once(
         self, request: Request[A], *, deadline: float, is_other_lease: bool = False
     ) -> A:
-        """Return the reply; a refusal is raised.
+        """Return the reply, or raise the error for a refusal.
 
-        With `is_other_lease` the request names a lease that is not the session's own, so the end of
+        With `is_other_lease` the request names a lease other than the session's own, so the end of
         that lease does not end the session.
         """
         reply = await self._members.ask(request, deadline=deadline)
@@ -107,7 +107,8 @@ class AsyncEtcdRequests:
     async def lease_for(self, seconds: float, *, deadline: float) -> int:
         """Return a lease that nobody renews.
 
-        etcd deletes the keys under it when it expires, which is not before `seconds` have passed.
+        When the lease expires, etcd deletes the keys under it. The lease lasts for at least
+        `seconds`.
         """
         granted = await self.ask(requests.grant(max(1, math.ceil(seconds))), deadline=deadline)
         return granted.lease
@@ -121,7 +122,7 @@ class AsyncEtcdRequests:
     def met(self, session: Ranged, guard: RevisionCheck) -> bool:
         """Record the generation that was read, and return whether it differs from the guard's.
 
-        Raises if the session has ended.
+        Raises SessionEnded if the session has ended.
         """
         if not session.keys:
             self.end()
@@ -133,7 +134,7 @@ class AsyncEtcdRequests:
         return found.modified != guard.generation
 
     def outdated(self, answer: Transacted) -> None:
-        """Record the session's new generation after its key was written, if the write succeeded."""
+        """If a write to the session's key succeeded, record the revision as the new generation."""
         with self._state:
             if answer.succeeded and answer.header.revision > self.guard.generation:
                 self.guard = self.guard._replace(generation=answer.header.revision)

@@ -1,8 +1,8 @@
 """Watches on keys: one stream per session, opened for the first watch.
 
-A watch fires once. It starts at the revision after the one that was read, so no change is missed in
-between. If that revision has been compacted, or the stream is lost, the watch fires at once, and
-its callback reads again.
+A watch fires once. It starts at the revision after the last read, so no change in between is
+missed. If that revision has been compacted, or the stream is lost, the watch fires at once, and its
+callback reads again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger("lockfast")
 
 
 class AsyncWatcher:
-    """The watches of one session; `lost` is called when all of them were lost together."""
+    """The watches of one session; `lost` is called when all watches were lost together."""
 
     def __init__(self, members: AsyncMembers, *, clock: Clock, lost: Callable[[], None]) -> None:
         self._members = members
@@ -62,8 +62,8 @@ class AsyncWatcher:
     ) -> None:
         """Call `heard` once, at the first change of the key from revision `since` on.
 
-        The callback gets the event, or None if the event is unknown. A callback that is already
-        registered stays as it is, because its watch began earlier.
+        The callback gets the event, or None if the watch was lost and the change is unknown. If the
+        callback is registered already, its earlier watch stays in use.
         """
         stream = await self._opened(deadline)
         with self._state:
@@ -97,7 +97,7 @@ class AsyncWatcher:
         try:
             self._task = runtime.spawn(partial(self._listen, stream), name="lockfast-watch")
         except BaseException as error:
-            # Nobody will read the stream, so its watches would never fire.
+            # Nobody would read the stream, so its watches would never fire.
             await self._end(stream)
             if isinstance(error, RuntimeError):
                 raise BackendUnavailable(
@@ -112,7 +112,7 @@ class AsyncWatcher:
             ):
                 pass
         finally:
-            # This must run even if all tasks were cancelled, because every watching client has to
+            # This must run even if all tasks were cancelled, because every client that watches must
             # read again.
             await self._end(stream)
 
@@ -142,7 +142,7 @@ class AsyncWatcher:
             raise NotHttp2(f"an event that cannot be read: {error}") from error
         stream = self._stream
         if told.is_canceled and told.reason and stream is not None:
-            # The reason may be an expired token, for example, which applies to the whole stream.
+            # The reason may be an expired token, for example, which affects the whole stream.
             _log.debug("a watch was refused: %s", told.reason)
             if errors.is_stale_watch(told.reason):
                 self._members.discard_token()

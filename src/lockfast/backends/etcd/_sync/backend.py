@@ -76,7 +76,7 @@ class EtcdBackend(SessionsBackend):
     def _inspector(self, deadline: float) -> Inspector:
         """Return the open session if there is one, otherwise a session that is never opened.
 
-        Opening a session takes write permission, and space on the server. A client that only
+        Opening a session takes write permission and space on the server. A client that only
         inspects may lack the permission, and an operator has to be able to inspect and break locks
         on a server that is out of space.
         """
@@ -104,8 +104,8 @@ class EtcdBackend(SessionsBackend):
         try:
             super()._leave(goodbye=goodbye)
         finally:
-            # A session stays in `_unclosed` until it is closed, so if an interrupt prevents that,
-            # the next call closes it. Closing a session twice has no effect.
+            # A session stays in `_unclosed` until it is closed. If an interrupt prevents the
+            # closing, the next call closes the session. Closing a session twice has no effect.
             runtime.run_all_steps(
                 *(partial(self._close_for_good, session) for session in list(self._unclosed))
             )
@@ -115,7 +115,7 @@ class EtcdBackend(SessionsBackend):
         self._unclosed.discard(session)
 
     def after_fork_in_child(self) -> None:
-        """Abandon the parent's sessions; the child begins with none."""
+        """Abandon the parent's sessions; the child begins without a session."""
         if self._unopened is not None:
             self._unopened.session.abandon_connection()
         super().after_fork_in_child()

@@ -32,26 +32,28 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
 
-# How the line of a name is read, and what becomes of orphans, which are holds whose claims are
+# How the line of a name is read, and how orphans are removed. An orphan is a hold whose claim is
 # gone.
 #
 # A client that waits for an orphan removes it when the orphan's time is up on the client's own
-# clock. But clients that try only once never wait. So the first client that sees an orphan puts it
-# under a lease that nobody renews, and etcd itself removes it. That lease is granted after the
-# claim was seen to be gone, and so after any renewal from which the holder can still count its ttl.
-# A former leader may revoke leases that its successor has renewed (etcd-io/etcd#15247), but a lease
-# that is never renewed ends at the same time under either leader.
+# clock. But a client that does not wait never sees that moment. So the first client that sees an
+# orphan puts it under a lease that nobody renews, and etcd itself removes the orphan when the lease
+# expires. That lease is granted after the claim was seen to be gone, and so after any renewal from
+# which the holder can still count its ttl. A former leader may revoke leases that its successor has
+# renewed (etcd-io/etcd#15247), but a lease that is never renewed ends at the same time under either
+# leader.
 #
 # How a claim joins the line of its name, and holds the name in the same step if the line is empty.
 #
-# The claim is a key under the session's lease, and its hold is a key under no lease. Both are put
-# by transactions that check the session's generation, so a copy that arrives late does nothing.
+# The claim is a key under the session's lease, and its hold is a key under no lease. Both keys are
+# put by transactions that check the session's generation, so a copy of the request that arrives
+# late does nothing.
 
 ORPHANS_PER_STEP = 100
 """Maximum number of holds changed in one transaction; a server accepts 128 operations."""
 
 SURVEY_PAGE = 1000
-"""Maximum number of keys per request where there may be very many."""
+"""Maximum number of keys in one reply, for requests that may match very many keys."""
 
 _log = logging.getLogger("lockfast")
 
@@ -59,7 +61,7 @@ _log = logging.getLogger("lockfast")
 class EtcdLines:
     """Reads the lines of names, adds claims to them, and gives claims their holds.
 
-    It also makes sure that no hold stays in a line for ever.
+    It also makes sure that an orphaned hold does not stay in its line for ever.
     """
 
     def __init__(
@@ -79,11 +81,11 @@ class EtcdLines:
     # -- reading -----------------------------------------------------------------------
 
     def look(self, name: str, *, deadline: float) -> EtcdLine:
-        """Return the line of a name, and change nothing in it."""
+        """Return the line of a name, without changing anything in it."""
         return self._read_line(self._keys.of(name), clears=False, deadline=deadline)
 
     def names(self, *, deadline: float) -> Sequence[str]:
-        """Return the names that have a key."""
+        """Return the names that have at least one key."""
         span, found = self._keys.all_names, dict[str, None]()
         begin = span.begin
         while True:
@@ -108,7 +110,7 @@ class EtcdLines:
         clears: bool = True,
         deadline: float,
     ) -> EtcdLine:
-        """Return the line as it is now."""
+        """Return the current line; with `clears`, orphans whose time is up are removed first."""
         while True:
             found = self._requests.ask(transactions.everything(keys), deadline=deadline)
             line = self._line_in(
@@ -134,9 +136,9 @@ class EtcdLines:
         clears: bool = True,
         deadline: float,
     ) -> EtcdLine | None:
-        """Return the line in a list of keys, and the position of our claim in it.
+        """Return the line in a list of keys, with the position of our claim.
 
-        Return None if orphans were changed, because the line has to be read again then. Without
+        If orphans were changed, return None, because the line has to be read again. Without
         `clears` nothing is changed, and orphans whose time is up are left out.
         """
         entries = in_line(found.keys, keys)
@@ -161,7 +163,7 @@ class EtcdLines:
         return EtcdLine(entries, capacity or in_use, keys=keys, revision=revision, own=place)
 
     def _expire_orphans(self, entries: Sequence[EtcdEntry], deadline: float) -> bool:
-        """Let etcd remove orphans when their time is up; false if nothing was done."""
+        """Put orphans under a lease, so that etcd removes them; return whether that was done."""
         left = [
             (one.hold, one.left)
             for one in entries
@@ -176,8 +178,8 @@ class EtcdLines:
                 request = transactions.let_go(holds[at : at + ORPHANS_PER_STEP], lease=lease)
                 self._requests.ask(request, deadline=deadline, is_other_lease=True)
         except LockError as error:
-            # The lease is for clients that come later, and they will try again. A client that waits
-            # now times the orphan on its own clock.
+            # The lease serves clients that come later, and any of them will try this again. A
+            # client that waits now times the orphan on its own clock.
             _log.debug("a hold that was left stays for now: %s", error)
             return False
         return True
@@ -197,11 +199,12 @@ class EtcdLines:
                 return line
 
     def _acquire(self, one: SessionClaim, keys: NameKeys, deadline: float) -> EtcdLine | None:
-        """Join the line, and hold if it is empty; None if the request has to be repeated."""
+        """Join the line, and hold if it is empty; None means that the request must be repeated."""
         claim, guard = one.claim, self._requests.guard
         ours = self._ours(claim, keys)
-        # Nobody is admitted past a line, so a claim that does not wait need not join it. But where
-        # several claims can hold at once, only joining shows whether ours fits.
+        # A new claim is never admitted ahead of a line, so a claim that does not wait need not
+        # join. But where several claims can hold at once, only joining shows whether there is room
+        # for ours.
         joins = claim.queues or claim.capacity > 1
         asked = partial(transactions.acquire, guard, keys, claim, ours, joins=joins)
         answer = self._send_superseding(one, guard, asked, deadline, partial(_learn, one, ours))
@@ -216,7 +219,10 @@ class EtcdLines:
         return self._line_with(one, keys, inner.answers[-1], answer, deadline)
 
     def _admit_first(self, one: SessionClaim, keys: NameKeys, deadline: float) -> EtcdLine | None:
-        """Hold if our claim is first, checked in the same step; None if this has to be repeated."""
+        """Hold if our claim is first in line; return None if the request must be repeated.
+
+        The same transaction checks the position and puts the hold.
+        """
         guard, ours = self._requests.guard, self._ours(one.claim, keys)
         asked = partial(transactions.admit_first, guard, keys, one.claim, ours, token=one.token)
         answer = self._send_superseding(one, guard, asked, deadline)
@@ -238,7 +244,7 @@ class EtcdLines:
         return line
 
     def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Put the claim's hold, unless it has one; a place in the line is not a hold."""
+        """Put the claim's hold unless it is there already; a place in the line is not a hold."""
         assert isinstance(line, EtcdLine)  # noqa: S101 - it is what `arrive` returned
         if line.has_hold:
             return True
@@ -268,15 +274,16 @@ class EtcdLines:
         deadline: float,
         learn: Callable[[Transacted], None] | None = None,
     ) -> Transacted:
-        """Send a request that must not take effect after its claim has ended, even if it is late.
+        """Send a request so that no late copy of it takes effect after the claim has ended.
 
-        Until there is a reply the outcome is unknown, and ending the claim has to take care of
-        that. The same is true until `learn` has recorded the contents of the reply, because an
-        interrupt may come in between.
+        Until there is a reply, the outcome is unknown, and ending the claim has to void the
+        request. The outcome also counts as unknown until `learn` has recorded the contents of the
+        reply, because an interrupt may come in between.
 
-        A repeat supersedes its first copy by writing a new generation of the session. It need not
-        do so if any claim has moved the generation on since that copy was sent. If every repeat
-        did, many concurrent repeats would void each other over and over.
+        A repeat supersedes the first copy of the request by writing a new generation of the
+        session. The write is not needed if the generation has moved on since that copy was sent. If
+        every repeat wrote a generation, many concurrent repeats would void each other over and
+        over.
         """
         claim_id = one.claim.id
         sent_under = self.unanswered.get(claim_id)
@@ -292,7 +299,7 @@ class EtcdLines:
             )
         except (BackendUnavailable, ConfigurationError):
             if sent_under is None:
-                self._settle(one)  # nothing was done
+                self._settle(one)  # the store did nothing
             raise
         if learn is not None:
             learn(answer)
@@ -321,7 +328,7 @@ class EtcdLines:
     def _alone(
         self, one: SessionClaim, keys: NameKeys, ours: ClaimKeys, *, revision: int
     ) -> EtcdLine:
-        """Return a line with only the admitted claim; the other entries do not matter to it."""
+        """Return a line with only the admitted claim, which needs no other entries."""
         self.held_at[one.claim.id] = revision
         name = ours.claim[len(keys.prefix) :].decode()
         entry = EtcdEntry(name, key_parts_of(name))
@@ -379,7 +386,7 @@ class EtcdLines:
 
 
 def _learn(one: SessionClaim, ours: ClaimKeys, answer: Transacted) -> None:
-    """Record the claim's entry, if the reply shows that it has one."""
+    """Record the claim's key and token if the reply shows that the claim is in the line."""
     if not answer.succeeded:
         return
     inner = answer.answers[0]

@@ -46,14 +46,15 @@ if TYPE_CHECKING:
 # The etcd transport expresses the requests of a session in keys. The reasons for these requests are
 # in `backends/sessions`.
 #
-# A session is a lease and a key under it. It is proven by a keep-alive and, after its reply, a
-# linearizable read of that key by the same member in the same term. The read is needed because a
-# deposed leader still renews leases (etcd-io/etcd#7029), but cannot answer such a read.
+# A session is a lease and a key under it. A session is proven alive by a keep-alive and, after the
+# reply to it, a linearizable read of that key by the same member in the same term. The read is
+# needed because a deposed leader still renews leases (etcd-io/etcd#7029), but cannot answer such a
+# read.
 
 PROOF_ATTEMPTS = 3
 """Maximum number of attempts at one keep-alive. An election or the loss of a member may come
-between the keep-alive and the read that proves it, but hardly twice. If each request reaches
-another member, more attempts would only add load."""
+between the keep-alive and the read that proves it, but hardly twice. If a load balancer sends each
+request to another member, more attempts would only add load."""
 
 PROOF_RETRY_SECONDS = 0.05
 """Delay before the next attempt."""
@@ -87,8 +88,8 @@ class EtcdTransport:
         self._created = 0
         self._is_unproven_logged = False
         self._closing: dict[str, int] = {}
-        """Maps a claim to the lease under which its hold is being put again, so that the hold
-        outlives the claim for a while."""
+        """Maps a claim to a temporary lease. The claim's hold is put again under that lease, so
+        that the hold outlives the claim for a while."""
 
     @property
     def where(self) -> str:
@@ -100,7 +101,7 @@ class EtcdTransport:
 
     @property
     def is_connected(self) -> bool:
-        """True until the session ends, because if one member is lost, another one is used."""
+        """True until the session ends, because the session survives the loss of a member."""
         return not self._requests.is_over
 
     @property
@@ -147,7 +148,7 @@ class EtcdTransport:
             self._requests.end()
 
     def beat(self, *, confirm: bool, deadline: float) -> KeepAliveReply:
-        """Send a keep-alive; each one is proven, whether or not `confirm` is set."""
+        """Send a keep-alive and prove it, whether or not `confirm` is set."""
         del confirm
         sent_at, read = self._proven(deadline)
         if not self._watcher.is_watched(self._session_gone):
@@ -158,7 +159,7 @@ class EtcdTransport:
         return KeepAliveReply(sent_at, self._clock.now(), is_confirmed=True, proves_itself=True)
 
     def _proven(self, deadline: float) -> tuple[float, Ranged]:
-        """Return when the proven keep-alive was sent, and the read that proves it."""
+        """Return when the proven keep-alive was sent, and the reply to the read that proves it."""
         guard = self._requests.guard
         for tried in range(PROOF_ATTEMPTS):
             if tried:
@@ -172,8 +173,8 @@ class EtcdTransport:
             if not read.keys or read.keys[0].created != self._created:
                 self._requests.end()
                 raise ended(where=self.where)
-            # Otherwise another member answered, or there was an election, and the read proves
-            # nothing about this keep-alive.
+            # If the headers differ, another member answered or there was an election. Then the read
+            # proves nothing about this keep-alive.
             if read.header.confirms(kept.header):
                 return sent_at, read
         raise self._unproven()
@@ -187,7 +188,7 @@ class EtcdTransport:
         with self._state:
             was_logged, self._is_unproven_logged = self._is_unproven_logged, True
         if not was_logged:
-            # Nobody sees the error of a background keep-alive, only the leases that are lost.
+            # Nobody sees the error of a background keep-alive; users only see that leases are lost.
             _log.warning("%s", error)
         return error
 
@@ -201,7 +202,7 @@ class EtcdTransport:
         self._members.hang_up()
 
     def close(self, *, goodbye: bool, deadline: float) -> None:
-        """Close the session; a held name stays closed while its holder may trust its lease."""
+        """Close the session; a held name stays closed while its holder may trust the lease."""
         was_over, self._requests.is_over = self._requests.is_over, True
         is_open = self._requests.guard.lease and not was_over
         # Close the watcher and the members even if the goodbye is cancelled.
@@ -223,7 +224,7 @@ class EtcdTransport:
         return self._lines.arrive(one, deadline=deadline)
 
     def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Put the claim's hold, unless it has one; a place in the line is not a hold."""
+        """Put the claim's hold unless it is there already; a place in the line is not a hold."""
         return self._lines.admit(one, line, deadline=deadline)
 
     def read(
@@ -235,7 +236,7 @@ class EtcdTransport:
     ) -> Sequence[SeenEntry | None]:
         """Return the entry at each key, read from `line` if it is given.
 
-        A line contains everything about its entries, so reading from it takes no request.
+        A line contains everything about its entries, so reading from the line takes no request.
         """
         if isinstance(line, EtcdLine):
             entries = [line.at(key) for key, _ in asked]
@@ -295,9 +296,9 @@ class EtcdTransport:
             asked = transactions.withdraw(self._requests.guard, claim, hold)
             answer = self._requests.ask(asked, deadline=deadline)
         except errors.OutOfSpace:
-            # The session's key cannot be written, but deletions work. Requests under way are
-            # refused too. Should one of them take effect when there is space again, the session's
-            # check for stray entries finds it.
+            # The session's key cannot be written, but deletions work. Unanswered requests of the
+            # claim are refused too while there is no space. If one of them takes effect later, the
+            # session's check for stray entries finds the claim.
             asked = requests.transaction([], [requests.delete(claim), requests.delete(hold)])
             answer = self._requests.ask(asked, deadline=deadline)
             return bool(answer.answers[0].deleted)
@@ -308,8 +309,9 @@ class EtcdTransport:
         """Let the hold outlive the claim and the session; etcd removes it when its time is up.
 
         A server that is out of space accepts no such hold, but still deletes keys. Then the hold
-        stays as it is, and the session removes it in time. Should that fail, the hold keeps the
-        name closed for a ttl from when another client finds it, as after a crash.
+        stays as it is, and the session removes it when its time is up. If the session fails to do
+        so, the hold keeps the name closed, as after a crash, for one ttl from when another client
+        finds it.
         """
         try:
             return self._closed_for(one, seconds, deadline)
@@ -325,7 +327,7 @@ class EtcdTransport:
     def _closed_for(self, one: SessionClaim, seconds: float, deadline: float) -> bool:
         claim_id = one.claim.id
         if claim_id in self._lines.unanswered:
-            # A request under way must not put the claim back next to its hold.
+            # An unanswered request must not put the claim back next to its hold.
             asked = transactions.void_pending(self._requests.guard)
             self._requests.outdated(self._requests.ask(asked, deadline=deadline))
             self._lines.unanswered.pop(claim_id, None)
@@ -338,7 +340,7 @@ class EtcdTransport:
         while answer is None:
             if not lease:
                 lease = self._requests.lease_for(seconds, deadline=deadline)
-                self._closing[claim_id] = lease  # a repeat recognises its own effect by this lease
+                self._closing[claim_id] = lease  # this lease identifies the hold to a repeat
             asked = transactions.close_for(claim, hold, record, token=one.token, lease=lease)
             try:
                 told = self._requests.ask_twice(asked, deadline=deadline, is_other_lease=True)
@@ -347,8 +349,8 @@ class EtcdTransport:
                 lease = 0
         self._closing.pop(claim_id, None)
         self._lines.held_at.pop(claim_id, None)
-        # The claim is gone. Our own unanswered request removed it, unless another client has closed
-        # the name under another lease.
+        # If the claim is gone, an unanswered request of ours removed it, unless another client has
+        # closed the name under another lease.
         return answer.succeeded or (
             was_asked and all(found.lease == lease for found in answer.answers[0].keys)
         )
@@ -361,8 +363,8 @@ class EtcdTransport:
     def remove(self, asked: Sequence[tuple[str, int | None]], *, deadline: float) -> Sequence[bool]:
         """Delete the entries; a hold with a lock_delay keeps its name closed for that long.
 
-        On a server that is out of space such a hold is left as it is, as in `close_for`, and keeps
-        its name closed for a ttl longer.
+        On a server that is out of space, a hold with a lock_delay is left as it is, as in
+        `close_for`, and keeps its name closed for a ttl longer.
         """
         return [self._remove(key.encode(), token, deadline) for key, token in asked]
 
@@ -437,5 +439,5 @@ def _own(key: bytes) -> OwnEntry | None:
     try:
         place = key_parts_of("/".join(key.decode().rsplit("/", 3)[1:]))
     except ValueError:
-        return None  # the session's own key
+        return None  # this is the session's own key
     return OwnEntry(key.decode(), place.claim_id) if place.kind == CLAIM else None

@@ -69,7 +69,7 @@ class Http2Connection:
         self._begin_queued()
 
     def add(self, call: GrpcCall, message: bytes) -> None:
-        """Send more in a call that was left open."""
+        """Send another message in a call that was left open."""
         call.unsent += prefixed(message)
         if call.number:
             self._send(call)
@@ -79,7 +79,7 @@ class Http2Connection:
         self._outgoing.append(frame(frames.PING, 0, 0, bytes(8)))
 
     def give_up(self, call: GrpcCall) -> None:
-        """Cancel a call, at the server too."""
+        """Cancel a call, both here and at the server."""
         call.is_over = True
         if self._calls.pop(call.number, None) is not None:
             self._say(frames.RST_STREAM, call.number, frames.CANCEL)
@@ -98,7 +98,7 @@ class Http2Connection:
         while self._queue and len(self._calls) < self._most:
             call = self._queue.popleft()
             if call.is_over:
-                continue  # given up meanwhile
+                continue  # the call was given up meanwhile
             if self._next_stream > frames.LAST_STREAM:
                 self._end(call, BrokenCall("the connection is used up", is_undone=True))
                 continue
@@ -139,7 +139,7 @@ class Http2Connection:
     # -- input -------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Process received bytes and pass them to their calls; raises NotHttp2 if malformed."""
+        """Process received bytes and pass them to their calls; malformed bytes raise NotHttp2."""
         incoming = self._incoming
         incoming += data
         at, end = 0, len(incoming)
@@ -165,8 +165,8 @@ class Http2Connection:
             self._take_headers(flags)
         elif kind == frames.CONTINUATION:
             if not content and not flags & frames.END_HEADERS:
-                # An empty part does not make the headers longer, so the size limit would never
-                # stop an endless series of them.
+                # An empty part does not make the headers longer, so the size limit would never stop
+                # an endless series of empty parts.
                 raise NotHttp2("headers without an end")
             self._block += content
             self._take_headers(flags)
@@ -259,10 +259,10 @@ class Http2Connection:
         self._send_stuck()
 
     def _take_goaway(self, last: int) -> None:
-        """Record that the server closes the connection, and begins no call after number `last`.
+        """Record that the server closes the connection, and begins no call numbered above `last`.
 
-        A call that was left open has no end of its own, so the server cannot wait for it. Its
-        caller has to go to another connection.
+        A call that was left open would never end by itself, so the server cannot wait for its end.
+        The caller has to use another connection.
         """
         self.is_leaving = True
         over = [call for call in self._calls.values() if call.number > last or not call.ends]

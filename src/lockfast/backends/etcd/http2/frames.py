@@ -26,13 +26,14 @@ FRAME_HEAD_BYTES = 9
 """Size of the header before the content of each frame."""
 
 DEFAULT_WINDOW_BYTES = 65535
-"""Bytes that may be sent, per stream and in total, until the other side says otherwise."""
+"""Bytes that may be sent, per stream and in total, until the receiver announces another window."""
 
 FRAME_MAX_BYTES = 16384
 """Maximum content of a frame, unless the receiver has announced that it accepts more."""
 
 HEADERS_MAX_BYTES = 2**16
-"""Maximum size of headers that we read, which is many times the size of those in any reply."""
+"""Maximum size of headers that we read, which is many times the size of the headers in any
+reply."""
 
 LAST_STREAM = 2**31 - 1
 """The last stream number; after that a new connection is needed."""
@@ -84,9 +85,9 @@ def unpadded(flags: int, content: bytes) -> bytes:
 
 
 OUR_WINDOW_BYTES = 2**24
-"""Number of bytes that we accept before we read them. All input is read at once, so this is never a
-limit in practice. It only has to be larger than what a server would send before our next frame
-reaches it."""
+"""Number of bytes that the server may send before we announce room for more. We read all input at
+once, so this is never a limit in practice. The number only has to be larger than what a server
+would send before our next frame reaches the server."""
 
 CLIENT_PREFACE = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -108,7 +109,7 @@ CLIENT_PREFACE = (
 #
 # We write every header in full, and our settings keep the server from using a table too. So a block
 # of headers means the same wherever it occurs, and the blocks that come with every reply are cached
-# instead of read again.
+# instead of parsed again.
 
 STATIC = (
     *((b":authority", b""), (b":method", b"GET"), (b":method", b"POST"), (b":path", b"/")),
@@ -128,7 +129,7 @@ STATIC = (
         ).split()
     ),
 )
-"""The static table (appendix A); counted from 1."""
+"""The static table (RFC 7541, appendix A); its indices start at 1."""
 
 METHOD_POST, SCHEME_HTTP, SCHEME_HTTPS = b"\x83", b"\x86", b"\x87"
 AUTHORITY, PATH = 1, 4
@@ -138,7 +139,7 @@ AUTHORITY, PATH = 1, 4
 
 
 def literal(name: int | bytes, value: bytes) -> bytes:
-    """Return a header in full; the name may be its index in the static table."""
+    """Return a header in full; `name` may be an index in the static table."""
     if isinstance(name, int):
         return _integer(name, bits=4) + _string(value)
     return b"\0" + _string(name) + _string(value)
@@ -166,7 +167,7 @@ def _integer(number: int, *, bits: int) -> bytes:
 
 @lru_cache(64)
 def headers(block: bytes) -> dict[bytes, bytes]:
-    """Return the headers in a block; if a name occurs twice, its last value."""
+    """Return the headers in a block; if a name occurs twice, the last value counts."""
     found: dict[bytes, bytes] = {}
     at = 0
     try:
@@ -175,7 +176,7 @@ def headers(block: bytes) -> dict[bytes, bytes]:
             if first & 0x80:
                 place, at = _read_integer(block, at, bits=7)
                 name, value = _known(place)
-            elif first & 0xE0 == 0x20:  # noqa: PLR2004 - how large its table is: we know
+            elif first & 0xE0 == 0x20:  # noqa: PLR2004 - the size of a dynamic table
                 _, at = _read_integer(block, at, bits=5)
                 continue
             else:
@@ -206,7 +207,7 @@ def _read_integer(block: bytes, at: int, *, bits: int) -> tuple[int, int]:
         group = block[at]
         at += 1
         number += (group & 0x7F) << shift
-        if group < 0x80:  # noqa: PLR2004 - the last one
+        if group < 0x80:  # noqa: PLR2004 - the last group
             return number, at
     raise NotHttp2("a number in the headers is too long")
 
@@ -224,7 +225,8 @@ def _read_string(block: bytes, at: int) -> tuple[bytes, int]:
 # -- Huffman code (appendix B) ---------------------------------------------------------
 
 # The code is canonical: codes of one length follow each other in the order of their characters, and
-# the next length continues where the last one ended. So the lengths define the code completely.
+# the codes of the next length continue where those of the previous length ended. So the lengths
+# define the code completely.
 _LENGTHS: dict[int, bytes] = {
     5: b"012aceiost",
     6: b" %-./3456789=A_bdfghlmnpru",

@@ -45,7 +45,7 @@ class BrokenCall(NamedTuple):
 
 
 def prefixed(message: bytes) -> bytes:
-    """Return the message with its prefix, as it goes into a stream."""
+    """Return the message with its prefix, as it is sent on a stream."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
@@ -61,7 +61,7 @@ def head(
     """Return the headers of a call.
 
     With `needs_leader`, a member that loses its leader ends the call. Otherwise the call would stay
-    open, and silently get no more events.
+    open but get no more events, and nothing would show that.
     """
     return b"".join(
         [
@@ -78,9 +78,9 @@ def head(
 
 
 class GrpcCall:
-    """One call, and its stream once it has begun.
+    """One call, and the state of its stream once the call has begun.
 
-    A subclass decides what happens to its messages and at its end.
+    A subclass decides what happens to each message and at the end of the call.
     """
 
     __slots__ = ("_part", "ends", "head", "is_over", "number", "received", "room", "unsent")
@@ -89,9 +89,9 @@ class GrpcCall:
         self.head: bytes = head
         self.unsent: bytes = body
         self.ends: bool = ends
-        """Whether nothing will follow the body."""
+        """Whether the call sends nothing after its body; false if the call is left open."""
         self.number: int = 0
-        """The number of its stream; 0 before the first byte was sent."""
+        """The number of the call's stream; 0 before the call is sent."""
         self.room: int = 0
         self.received: int = 0
         self.is_over: bool = False
@@ -103,7 +103,7 @@ class GrpcCall:
         return not self.number or bool(self.unsent and self.ends)
 
     def take(self, data: bytes) -> None:
-        """Process the data that came on the stream, and pass on the complete messages."""
+        """Process data that arrived on the call's stream, and pass on the complete messages."""
         part = self._part
         part += data
         while len(part) >= MESSAGE_PREFIX:
@@ -123,7 +123,7 @@ class GrpcCall:
         raise NotImplementedError
 
     def ended(self, end: GrpcError | BrokenCall | None) -> None:
-        """Handle the end; None if all went well."""
+        """Handle the end of the call; `end` is None if the call succeeded."""
         raise NotImplementedError
 
 
@@ -141,7 +141,7 @@ class UnaryCall(GrpcCall):
         self.message = message
 
     def result(self, end: GrpcError | BrokenCall | None) -> bytes | GrpcError | BrokenCall:
-        """Return the outcome."""
+        """Return the outcome of the call, which has ended as `end` says."""
         if end is not None:
             return end
         if self.message is None:
@@ -150,7 +150,7 @@ class UnaryCall(GrpcCall):
 
 
 class StreamCall(GrpcCall):
-    """A call that stays open; its messages are passed on as they come."""
+    """A call that stays open; its messages are passed on as they arrive."""
 
     __slots__ = ("_hear", "_over", "end")
 
@@ -167,20 +167,20 @@ class StreamCall(GrpcCall):
         self._hear(message)
 
     def ended(self, end: GrpcError | BrokenCall | None) -> None:
-        """Keep the reason, and report that the call has ended."""
+        """Keep the reason for the end, and report that the call has ended."""
         self.end = end or BrokenCall("the stream was ended", is_undone=False)
         self._over()
 
 
 def check_beginning(headers: dict[bytes, bytes]) -> None:
-    """Raise if a reply does not begin as a gRPC reply does."""
+    """Raise unless the reply begins as a gRPC reply does."""
     status, kind = headers.get(b":status", b""), headers.get(b"content-type", b"")
     if status != b"200" or not kind.startswith(b"application/grpc"):
         raise NotHttp2(f"an answer of HTTP with status {status.decode(errors='replace')}")
 
 
 def end_of(headers: dict[bytes, bytes]) -> GrpcError | None:
-    """Return the error in the last headers of a call; None if all went well."""
+    """Return the error in the last headers of a call; None if the call succeeded."""
     status = headers.get(b"grpc-status")
     if status == b"0":
         return None
@@ -194,18 +194,19 @@ def end_of(headers: dict[bytes, bytes]) -> GrpcError | None:
 
 # Decides when to ping a member from which we only receive; pure.
 #
-# A key may stay unchanged for days, and a connection that was cut silently looks just the same.
+# A watched key may stay unchanged for days, and then a working connection looks just like one that
+# was cut silently.
 
 PING_SECONDS = 10.0
-"""Silence after which a member is pinged, in seconds. By default a member treats pings more often
-than every 5 s as abuse, and hangs up."""
+"""Silence after which a member is pinged, in seconds. By default a member treats more than one ping
+in 5 s as abuse, and hangs up."""
 
 PING_TIMEOUT_SECONDS = 5.0
 """Timeout for the ping reply, in seconds."""
 
 
 class PingAction(Enum):
-    """What to do about a member."""
+    """What to do next about a member from which we only receive."""
 
     NOTHING = "nothing"
     ASK = "ask"
@@ -213,7 +214,7 @@ class PingAction(Enum):
 
 
 class WatchPing:
-    """When data last came from a member, and when the member was pinged."""
+    """Decides when to ping a member, by the time since data last came from that member."""
 
     __slots__ = ("_asked_at", "_received_at")
 
@@ -227,12 +228,12 @@ class WatchPing:
         return self._asked_at is not None
 
     def heard(self, now: float) -> None:
-        """Record that data came, whatever it was."""
+        """Record that data of any kind has arrived."""
         self._received_at = now
         self._asked_at = None
 
     def due(self, now: float) -> PingAction:
-        """Return what to do; on ASK the caller has to send a ping, which is timed from now."""
+        """Return what to do; on ASK the caller must send a ping, whose timeout begins at `now`."""
         if self._asked_at is not None:
             return (
                 PingAction.LEAVE

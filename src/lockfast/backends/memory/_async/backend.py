@@ -1,4 +1,4 @@
-"""The `memory://` backend: the reference for the others, also useful in application tests."""
+"""The `memory://` backend: the reference for all others, also useful in application tests."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class AsyncMemoryBackend(AsyncBackend):
             self._clients.add(claim.client)
             self._store.listen(claim.client, self._wakeups.wake)
         if claim.queues:
-            # Expect wakeups before joining the line, so that one sent right after joining is not
-            # lost.
+            # Expect wakeups before joining the line, so that a wakeup sent right after joining is
+            # not lost.
             self._wakeups.expect(claim.id)
         answer = self._store.try_acquire(claim)
         if isinstance(answer, Grant):
@@ -125,6 +125,6 @@ class AsyncMemoryBackend(AsyncBackend):
         self._clients.clear()
 
     def after_fork_in_child(self) -> None:
-        """Start empty, because the child is another process, which this store does not span."""
+        """Start empty, because this store serves one process and the child is another process."""
         self._clients.clear()
         self._store.after_fork_in_child()

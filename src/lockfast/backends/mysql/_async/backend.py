@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
-# Reads a server's settings; `diagnostics` decides what they mean.
+# Reads a server's settings, which `diagnostics` interprets.
 
 
 async def diagnosed(
     transport: AsyncMysqlTransport, tables: MysqlTables, *, deadline: float
 ) -> Sequence[Finding]:
-    """Return findings about the server; nothing is created or changed for them."""
+    """Return findings about the server, without creating or changing anything."""
     settings = await transport.ask(diagnostics.SETTINGS_QUERY, deadline=deadline)
     session = await transport.ask(diagnostics.SESSION_QUERY, deadline=deadline)
     before = time.time()
@@ -129,6 +129,6 @@ class AsyncMysqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncMysqlTranspo
         self._where_kept = tables
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """Return the findings; nothing is created for them."""
+        """Return the findings, without creating the tables."""
         self._idle_reaper.begin()
         return await diagnosed(self._transport, self._where_kept, deadline=deadline)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # A driver's connection that the application lends.
 #
-# When it goes back, its session has its old settings and is not in a transaction.
+# When the connection goes back, its session has its old settings and is not in a transaction.
 
 
 class AsyncMysqlBorrowedConnection(AsyncBorrowedConnection, MysqlConnection):  # type: ignore[misc]

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
-# Reads a server's settings; `diagnostics` decides what they mean.
+# Reads a server's settings, which `diagnostics` interprets.
 
 
 def diagnosed(
     transport: MysqlTransport, tables: MysqlTables, *, deadline: float
 ) -> Sequence[Finding]:
-    """Return findings about the server; nothing is created or changed for them."""
+    """Return findings about the server, without creating or changing anything."""
     settings = transport.ask(diagnostics.SETTINGS_QUERY, deadline=deadline)
     session = transport.ask(diagnostics.SESSION_QUERY, deadline=deadline)
     before = time.time()
@@ -129,6 +129,6 @@ class MysqlBackend(BorrowingBackend, SqlBackend[MysqlTransport]):
         self._where_kept = tables
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
-        """Return the findings; nothing is created for them."""
+        """Return the findings, without creating the tables."""
         self._idle_reaper.begin()
         return diagnosed(self._transport, self._where_kept, deadline=deadline)

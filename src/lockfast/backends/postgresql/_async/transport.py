@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 # A psycopg connection borrowed from the application.
 #
-# Nothing is prepared on it, so no statement is left behind. When it goes back, it is out of
-# pipeline mode, listens to none of our channels, and is not in a transaction.
+# No statement is prepared on the connection, so none is left behind. When the connection goes back,
+# it is out of pipeline mode, listens to none of our channels, and is not in a transaction.
 
 
 class AsyncPostgresqlBorrowedConnection(AsyncBorrowedConnection, PostgresqlConnection):  # type: ignore[misc]
@@ -104,8 +104,8 @@ class AsyncPostgresqlTransport(AsyncSqlTransport[PostgresqlConnection]):
             if connection.is_borrowed and self.greeting is not None:
                 return  # one handshake is enough where nothing is prepared
             # Until the connection is known to be ours alone, nothing we set may outlive the
-            # transaction. The transaction stays open until the next round trip; a pooler in
-            # statement mode refuses that.
+            # transaction. The transaction stays open until the next round trip, so a pooler in
+            # statement mode refuses it.
             shared = self._shared_framing
             asked = [*shared.begin, Query(SERVER_FACTS_QUERY)]
             [*_, [row]] = await connection.exchange(asked, deadline=deadline)
@@ -151,8 +151,8 @@ class AsyncPostgresqlTransport(AsyncSqlTransport[PostgresqlConnection]):
     ) -> PostgresqlSubscription:
         """Return a subscription to the channel, on a connection of its own.
 
-        Raises NotificationsUnavailable where notifications do not come through, as behind a pooler
-        that hands the server's connection to other clients between transactions.
+        Raises NotificationsUnavailable if notifications do not come through, for example behind a
+        pooler that hands the server's connection to other clients between transactions.
         """
         connection = self._unconnected()
         try:

@@ -63,7 +63,7 @@ def diagnosed(
 ) -> list[Finding]:
     """Return findings about the server; `push` is whether notifications reach this client.
 
-    If `push` is None and there is a pooler in between, this is tested.
+    If `push` is None and there is a pooler in between, the delivery of notifications is tested.
     """
     settings, standbys, connections, oldest = transport.send_all(
         [
@@ -104,7 +104,7 @@ def diagnosed(
 def _are_notifications_received(transport: PostgresqlTransport, deadline: float) -> bool:
     """Return whether notifications reach us, tested on a channel that nobody else uses.
 
-    A pooler keeps the LISTEN for good, so the channel must be one that is never notified again.
+    A pooler may never end the LISTEN, so the test needs a channel that is never notified again.
     """
     try:
         subscription = transport.subscribe(
@@ -188,7 +188,7 @@ class PostgresqlBackend(BorrowingBackend, SqlBackend[PostgresqlTransport]):
         schema: str = "public",
         table: str = "lockfast",
         connections: int | str = CONNECTIONS_DEFAULT,
-        **options: Any,  # noqa: ANN401 - what libpq takes
+        **options: Any,  # noqa: ANN401 - libpq's parameters
     ) -> None:
         address = address_of_url(url, where=location, options=options)
         transport = PostgresqlTransport(address, clock=clock, most=checked_connections(connections))

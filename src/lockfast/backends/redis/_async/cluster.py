@@ -48,7 +48,7 @@ class AsyncClusterNodeTransport(RedisTransport):
     """The transport to one node."""
 
     def _check_handshake(self, answer: object) -> None:
-        """Accept any reply; a server outside a cluster is noticed later, as it has no slot map."""
+        """Accept any reply; a server outside a cluster is detected later by its missing map."""
 
 
 class AsyncClusterTransport:
@@ -79,7 +79,7 @@ class AsyncClusterTransport:
         route = RoutedRequest.for_request(request)
         slots = self._slots
         if not self._is_doubtful and slots is not None and route.slot is not None:
-            # The usual case: the map is right, and one command is all there is to send.
+            # The usual case: the map is right, and there is only one command to send.
             node = slots.owners[route.slot]
             if node is not None:
                 try:
@@ -103,7 +103,8 @@ class AsyncClusterTransport:
     async def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the replies to several commands; those for the same node are sent together.
 
-        No node waits for another's replies. An error takes the place of a missing reply.
+        The requests to one node do not wait for the replies of another. An error takes the place of
+        a missing reply.
         """
         routes = routes_of(requests)
         groups = by_node(routes, await self._known_map(deadline))
@@ -111,7 +112,7 @@ class AsyncClusterTransport:
         return [outcome for one in routes for outcome in one.outcomes()]
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
-        """Return the indices of the requests that go to each node, as far as is known."""
+        """Return the indices of the requests for each node, according to the current map."""
         parts: dict[str, list[int]] = {}
         for i, request in enumerate(requests):
             [node] = by_node([RoutedRequest.for_request(request)], self._slots)
@@ -199,17 +200,18 @@ class AsyncClusterTransport:
                 clock=self._clock,
                 where=f"{self.where} (node {node})",
             )
-            # If two threads each create a transport, both use the first.
+            # If two threads create a transport to the same node, both threads use the first
+            # transport.
             transport = self._transports.setdefault(node, transport)
         return transport
 
     # -- the map -----------------------------------------------------------------------
 
     async def coverage(self, *, deadline: float) -> Coverage:
-        """Return what is served, according to a fresh map and to each master's own report.
+        """Return which slots are served, according to a fresh map and to each master's own report.
 
-        Each of these two steps gets the full time that is left until the deadline, so that slow
-        nodes do not hide the others.
+        The request for the map and the requests to the masters each get the full time that is left
+        until the deadline, so that slow nodes do not hide the others.
         """
         patience = deadline - self._clock.now()
         self._is_doubtful, self._map_requested_at = True, 0.0
@@ -226,16 +228,17 @@ class AsyncClusterTransport:
         try:
             return await self._map(deadline)
         except LockError:
-            return self._slots  # requests that need the map will report what is wrong
+            return self._slots  # a request that needs the map reports what is wrong
 
     async def _map_for(self, routes: list[RoutedRequest], deadline: float) -> SlotMap:
-        # A redirected request goes to its node at once, whatever else may have moved.
+        # Send redirected requests to their nodes at once, without a new map, even if other slots
+        # may have moved.
         if self._slots is not None and all(one.node is not None for one in routes):
             return self._slots
         return await self._map(deadline)
 
     async def _map(self, deadline: float) -> SlotMap:
-        """Return the map; request it again if the known one may be outdated."""
+        """Return the slot map; request a new one if the known map may be outdated."""
         slots = self._slots
         if slots is not None and not self._needs_map():
             return slots
@@ -294,7 +297,8 @@ class AsyncClusterTransport:
     ) -> RedisSubscription:
         """Return a subscription to the channel at any node, because messages reach all nodes."""
         if self._listening_at is not None:
-            # A new subscription means that the last one was lost, so do not try its node first.
+            # A new subscription means that the last one was lost, so try the last one's node after
+            # the others.
             self._suspect(self._listening_at)
         await self._map(deadline)
         failure: LockError | None = None

@@ -21,10 +21,11 @@ OUTAGES = BackendUnavailable, OutcomeUnknown
 
 
 class AsyncSurvey:
-    """One survey: if a node fails, only its names are missing, and the caller learns which.
+    """One survey of all names; if a node fails, the survey lacks only the names on that node.
 
-    The survey gives up on a node after its first failure, so a dead one costs one timeout and not
-    one per name. Slots that no node serves are skipped.
+    At the end the caller learns what is missing. The survey gives up on a node after its first
+    failure, so a dead node costs one timeout and not one per name. Slots that no node serves are
+    skipped.
     """
 
     def __init__(self, transport: AnyTransport, *, clock: Clock, patience: float) -> None:
@@ -45,11 +46,11 @@ class AsyncSurvey:
             try:
                 await self._scan(master, pattern, doors)
             except OUTAGES as error:
-                self._away[node] = error  # `end` raises it, once the other servers were asked
+                self._away[node] = error  # `end` raises it after all other servers were asked
         return doors
 
     def can_ask(self, door: bytes) -> bool:
-        """Whether a server serves this door and has not failed yet."""
+        """Return whether a server serves this door and has not failed in this survey."""
         if self._coverage is None:
             return not self._away
         node = self._coverage.owner_of(door)

@@ -47,7 +47,7 @@ class ServerQuestion:
     patience: float
     clock: Clock
     needed: tuple[str, ...] | None = None
-    """The commands that a user needs; None for those of a single Redis."""
+    """The commands that a user needs; None means the commands for a single Redis."""
 
     def deadline(self) -> float:
         """Return the deadline for a request that is sent now."""
@@ -72,12 +72,13 @@ def _of_node(node: RedisTransport, question: ServerQuestion) -> list[Finding]:
     try:
         return findings(replace(facts_of(node, question), where="", is_node=True))
     except (BackendUnavailable, OutcomeUnknown) as error:
-        # The other nodes can still be asked, and this failure is just what the operator looks for.
+        # Report the failure as a finding, because the operator looks for it, and go on to the other
+        # nodes.
         return [Finding("error", "server", str(error), "start the node, or replace it")]
 
 
 def facts_of(node: RedisTransport, question: ServerQuestion) -> ServerFacts:
-    """Return the facts about a server; one that the user may not read is None, not an error."""
+    """Return the facts about a server; a fact that the user may not read is None, not an error."""
     deadline = question.deadline()
     allowed = _allowed(node, question, deadline)
     info = _permitted(node, packed(b"INFO"), deadline)
@@ -99,7 +100,7 @@ def _allowed(
 ) -> dict[str, bool] | str:
     """Return which commands the user may run, or a sentence that says why this is unknown.
 
-    It is unknown if the user may not run scripts.
+    A user that may not run scripts cannot ask for its permissions.
     """
     needed = question.needed or acl.commands()
     asked = [*needed, *acl.CLUSTER, *acl.TOO_WIDE]
@@ -130,13 +131,13 @@ def _asked(node: RedisTransport, request: bytes, deadline: float) -> Reply:
 
 
 def _permitted(node: RedisTransport, request: bytes, deadline: float) -> Reply | None:
-    """Return the reply, or None if the server refuses, as managed services hide their settings."""
+    """Return the reply; None if the server refuses, as managed services hide their settings."""
     reply = node.ask(request, deadline=deadline)
     return None if isinstance(reply, ErrorReply) else reply
 
 
 def _ahead(node: RedisTransport, deadline: float) -> float | None:
-    """Return by how many seconds, at least, the server's clock is ahead; negative if behind."""
+    """Return by how many seconds, at least, the server's clock is ahead (negative: behind)."""
     before = time.time()
     reply = _permitted(node, packed(b"TIME"), deadline)
     after = time.time()

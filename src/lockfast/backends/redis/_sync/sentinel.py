@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/redis/_async/sentinel.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The transport to whichever server is the master; `sentinel_replies` decides which."""
+"""The transport to the current master; `sentinel_replies` decides which server that is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class SentinelTransport(RedisTransport):
-    """The transport to whichever server is the master."""
+    """The transport to the server that is currently the master."""
 
     def __init__(
         self, address: Address, *, kind: type, options: dict[str, Any], clock: Clock
@@ -74,7 +74,7 @@ class SentinelTransport(RedisTransport):
             attempt += 1
 
     def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
-        """Return the replies to several commands; transient refusals are retried likewise."""
+        """Return the replies to several commands; transient refusals are retried as in `ask`."""
         self._look(deadline)
         attempt = 0
         replies = super().send_all(requests, deadline=deadline)
@@ -88,7 +88,7 @@ class SentinelTransport(RedisTransport):
         return replies
 
     def _may_retry(self, attempt: int, deadline: float) -> bool:
-        """Leave the server, which may no longer be the master, and pause; false if time is up."""
+        """Leave the server, which may have been replaced, and pause; return false if time is up."""
         self._leave_master()
         return self._pause(attempt, deadline)
 
@@ -139,8 +139,8 @@ class SentinelTransport(RedisTransport):
                 self._prefer(sentinel)
                 break
         else:
-            # All are behind our epoch, because Sentinels that were set up again count from the
-            # beginning.
+            # All Sentinels are behind our epoch. They were set up again and count from the
+            # beginning, so take the newest of their answers.
             found = newest(answers, self._address.service)
         if found is None:
             raise no_master(self._address, answers) from next(
@@ -158,7 +158,7 @@ class SentinelTransport(RedisTransport):
         try:
             client = self._client_of(sentinel, patience)
         except OSError as error:
-            return error  # perhaps no descriptor is left to read the driver's version file
+            return error  # the driver reads its version file; perhaps no descriptor is left
         try:
             return _masters(client, self._address.service)
         finally:
@@ -179,10 +179,10 @@ class SentinelTransport(RedisTransport):
     # -- checking the master -----------------------------------------------------------
 
     def _look(self, deadline: float) -> None:
-        """Leave a master that was replaced, though it may still answer as if it were the master.
+        """Leave a replaced master, which may still answer as if it were the master.
 
-        If the Sentinels' last answer is too old, no request is sent before this check, because a
-        master that is cut off from its Sentinels learns of its successor last.
+        A master that is cut off from its Sentinels is the last to learn of its successor. So if the
+        Sentinels' last answer is too old, ask them before the next request is sent.
         """
         now = self._clock.now()
         is_fresh = now < self._poll_at or self._master is None or not self._may_reuse()
@@ -194,8 +194,8 @@ class SentinelTransport(RedisTransport):
         self._polling.run_shared(self._poll_sentinels, deadline=until)
 
     def _poll_sentinels(self) -> None:
-        # Ask all Sentinels, because those that took no part in a failover learn of it seconds
-        # later.
+        # Ask all Sentinels, because a Sentinel that took no part in a failover learns of the
+        # failover seconds later.
         now = self._clock.now()
         asked = [one for one in self._address.endpoints if self._silent.get(one, 0.0) <= now]
         polled = runtime.gather([partial(self._reply_of, one) for one in asked])
@@ -215,15 +215,14 @@ class SentinelTransport(RedisTransport):
         try:
             watcher = self._watchers.get(sentinel)
             if watcher is None:
-                # Keep the connection open, because connecting costs more than asking, a hundred
-                # times more with TLS.
+                # Keep the connection open, because connecting costs more than a request, with TLS a
+                # hundred times more.
                 watcher = self._watchers[sentinel] = self._client_of(
                     sentinel, SENTINEL_TIMEOUT_SECONDS
                 )
             return _masters(watcher, self._address.service)
-        except Exception as error:  # noqa: BLE001 - it is the answer
-            # Whatever the error is, the request that triggered the check must not fail because of
-            # it.
+        except Exception as error:  # noqa: BLE001 - the error is the answer
+            # No error in this check may fail the request that triggered the check.
             return error
 
     def views(self, *, deadline: float) -> dict[Endpoint, SentinelReply]:
@@ -269,8 +268,8 @@ def _masters(client: Any, service: str) -> SentinelReply:  # noqa: ANN401 - the 
             asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
             return promoted(known, service, client.execute_command(*asked))
     except (RedisError, OSError, *_NONSENSE) as error:
-        # An OSError may mean that no descriptor is left. The driver raises the others for bytes
-        # that are not the Redis protocol.
+        # An OSError may mean that no descriptor is left. The driver raises `_NONSENSE` errors for
+        # bytes that are not the Redis protocol.
         return error
     else:
         return known

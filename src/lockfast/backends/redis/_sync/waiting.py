@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
 
-# Heartbeats of waiting clients. One request covers up to NAMES_PER_HEARTBEAT names.
+# The heartbeats of a client with waiting claims. One request covers up to NAMES_PER_HEARTBEAT
+# names.
 
 HEARTBEAT_MIN_SECONDS = 0.02
 """Minimum time between two heartbeats, in seconds, however soon a hold ends."""
@@ -78,7 +79,7 @@ class Heartbeats:
                     )
 
     def stop(self) -> None:
-        """Wait for the heartbeats under way."""
+        """Wait until the heartbeats under way have ended."""
         with self._inbox.state:
             self._queued.clear()
             tasks = list(self._tasks.values())
@@ -98,8 +99,8 @@ class Heartbeats:
             lines = self._queued.get(server, [])
             self._queued[server] = lines[NAMES_PER_HEARTBEAT:]
             if not lines:
-                # Remove the task under the lock, so that a caller that adds more names sees that no
-                # task will send them.
+                # Remove the task under the lock, so that a caller that queues more names starts a
+                # new task for them.
                 self._tasks.pop(server, None)
             return lines[:NAMES_PER_HEARTBEAT]
 
@@ -143,11 +144,12 @@ class Heartbeats:
                 requests.load("beat"), deadline=self._clock.now() + HEARTBEAT_TIMEOUT_SECONDS
             )
         except LockError as error:
-            # The waiting claims ask on their own next, and run into the same problem.
+            # Nothing more to do: the waiting claims are woken, ask the store, and report the same
+            # problem.
             _log.debug("scripts not loaded: %s", error)
 
     def _learn(self, line: NameWaiters, beat: redis_replies.HeartbeatReply) -> list[str]:
-        """Record the reply; return the claims that lost their place."""
+        """Record the reply to a heartbeat; return the claims that lost their place in line."""
         now = self._clock.now()
         ends_at = FOREVER
         if beat.ends_in is not None:
@@ -164,29 +166,28 @@ _log = logging.getLogger("lockfast")
 # A client's inbox on Redis: one channel for all its waiting claims, and their heartbeats.
 #
 # A release that admits a claim publishes a message to the inbox of the claim's client. The message
-# is a hint. It is lost if nobody listens, so after every subscription all waiting claims ask again.
-# If the message proves that the claim holds, the claim need not ask
-# (docs/decisions/0006-pushed-grants.md). Every few seconds, a heartbeat for many names together
-# reports that the client still waits, because a line does not wait for dead clients. A heartbeat
-# also moves the lines whose holders died, so a waiting claim need not poll, however long it waits.
+# is a hint, which is lost if the client is not subscribed, so after every subscription all waiting
+# claims ask again. If the message proves that the claim holds the name, the claim need not ask
+# (docs/decisions/0006-pushed-grants.md). Every few seconds, one heartbeat for many names reports
+# that the client is alive, because a line skips the claims of dead clients. A heartbeat also moves
+# the lines whose holders died, so a waiting claim need not poll, however long it waits.
 #
-# Waiting claims rely on the background task. So the task survives every error, and if it is ended
-# all the same, it wakes the claims, which find that it is gone and start it again.
+# Waiting claims rely on the background task. So the task survives every error. If something ends
+# the task all the same, it wakes the claims on its way out, and they start a new task.
 
 WAKE_BATCH = 32
-"""Maximum number of claims woken together. A thousand tasks that wake up in one turn of an event
-loop would stall it. Also the number of early messages that are kept."""
+"""Maximum number of claims woken together, because a thousand tasks that wake up in one turn would
+stall an event loop. Also the maximum number of early messages that are kept."""
 
 WAKE_BATCH_PAUSE_SECONDS = 0.001
-"""Pause between two such batches, in seconds."""
+"""Pause between two batches of woken claims, in seconds."""
 
 INBOX_IDLE_SECONDS = 30.0
 """Idle time after which an inbox without waiting claims closes, in seconds; it reopens when needed.
 """
 
 OVERSLEPT_SECONDS = 1.0
-"""A wait that ends this much too late means that the machine was suspended, and all timers with it.
-"""
+"""If a wait ends this many seconds too late, the machine was suspended, and all timers are late."""
 
 UNHEARD_POLL_SECONDS = 1.0
 """Poll interval of a waiting claim if no background task can be started, in seconds."""
@@ -202,7 +203,7 @@ class InboxRun:
         self.task: runtime.Task | None = None
 
     def is_alive(self) -> bool:
-        """Whether the run can be relied on; false if its start was interrupted half-way."""
+        """Return whether the run's task is running; false if its start was interrupted half-way."""
         return self.task is not None and self.task.is_alive()
 
 
@@ -245,11 +246,12 @@ class RedisInbox:
             early = self._early.pop(claim.id, None)
             if early is not None:
                 waiting.deliver(early)
-            # Do not interrupt the background task for a name that it finds in time anyway, because
-            # the interrupt would cost as much as everything else here.
+            # Interrupt the background task only if the name is due before the task's next check,
+            # because the interrupt costs as much as the rest of this method.
             is_sooner = self.lines.due_at() < self._checks_at
             subscription = self._subscription if is_sooner else None
-            # If this inbox was opened after the request was sent, the message may go to another.
+            # If the inbox was reopened after the request was sent, the message may go to its old
+            # name.
             is_rung = early is not None or inbox != self.name
         if is_rung:
             self._wakeups.wake(claim.id)
@@ -276,8 +278,8 @@ class RedisInbox:
         self._wake([claim_id])
 
     def stop(self) -> None:
-        """Stop listening; if interrupted, the runs still end, and another call waits for them."""
-        self._listening = None  # a run in progress sees this even if the rest is interrupted
+        """Stop listening; the runs end even if this call is interrupted, and another call waits."""
+        self._listening = None  # ends a run in progress even if the rest is interrupted
         with self.state:
             runs, subscription = list(self._runs), self._subscription
         for one in runs:
@@ -298,7 +300,7 @@ class RedisInbox:
     # -- the background ----------------------------------------------------------------
 
     def _is_listening(self) -> bool:
-        """Start a background task if there is none; return whether there is one."""
+        """Start a background task if none is running; return whether one is running now."""
         listening = self._listening
         if listening is not None and listening.is_alive():
             return True
@@ -331,8 +333,8 @@ class RedisInbox:
                     self._listening = None
                 left = list(self.lines.waiting)
             run.ended.set()
-            # Most likely the task was cancelled along with every other task. Claims that still wait
-            # get no other notice, and would sleep for ever.
+            # Most likely the task was cancelled along with every other task. Wake the claims that
+            # still wait, because nothing else would, and they would sleep for ever.
             self._wake(left)
 
     def _keep_listening(self, run: InboxRun) -> None:
@@ -340,8 +342,8 @@ class RedisInbox:
         while self._is_wanted(run):
             with self.state:
                 if not self.lines.waiting:
-                    # No claim waits, so end here; otherwise closing would have to wait for a futile
-                    # attempt.
+                    # No claim waits, so end the task; otherwise closing would have to wait for a
+                    # needless attempt to subscribe.
                     self._listening = None
                     return
             try:
@@ -357,7 +359,7 @@ class RedisInbox:
                 # For example, a credential provider failed, no descriptors are left, or this is a
                 # bug of our own.
                 _log.warning("the inbox failed, and is opened again: %r", error, exc_info=True)
-            # Wake the waiting claims, which then ask on their own and learn what is wrong.
+            # Wake the waiting claims, which then ask the store and learn what is wrong.
             self._wake_all(run)
             pause = delay(attempt, jitter=self._clock.jitter())
             attempt += 1
@@ -365,18 +367,18 @@ class RedisInbox:
             runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
 
     def _listen(self, run: InboxRun) -> bool:
-        """Open the inbox and serve it; true if it has to be opened again."""
+        """Open the inbox and serve it; return true if it has to be opened again."""
         number = self._opened + 1
-        # Use a new name each time, because messages still on their way to the old one are not for
-        # us.
+        # Use a new name each time, because messages still on their way to the old name are
+        # outdated.
         name = _new_name(number)
         deadline = self._clock.now() + HEARTBEAT_TIMEOUT_SECONDS
         subscription = self._transport.subscribe(
             self._keys.inbox(name), self._on_message, deadline=deadline
         )
         try:
-            # Announce the name only now, because a message to a name without a subscription would
-            # be lost, and its claim would not be woken.
+            # Announce the name only now, because a message to a channel without a subscriber would
+            # be lost, and the claim would not be woken.
             self._opened, self.name = number, name
             self._subscription, self._refused = subscription, None
             self._wake_all(run)
@@ -387,7 +389,7 @@ class RedisInbox:
             subscription.close()
 
     def _attend(self, subscription: RedisSubscription, run: InboxRun) -> bool:
-        """Listen and send heartbeats; false if no longer needed, true if the connection broke."""
+        """Listen and send heartbeats while claims wait; return true if the connection broke."""
         idle_since = self._clock.now()
         while self._is_wanted(run):
             if self._woken_later:
@@ -413,7 +415,8 @@ class RedisInbox:
             if not subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT_SECONDS:
-                # The claims' own timers are late, and everything that they know is outdated.
+                # The machine was suspended, so the claims' timers are late and their state is
+                # outdated.
                 self._wake_all(run)
         return False
 
@@ -445,7 +448,7 @@ class RedisInbox:
         self._wakeups.wake(wakeup.claim)
 
     def wake_later(self, claims: list[str]) -> None:
-        """Let the background task wake the claims, and check whether something is due sooner."""
+        """Make the background task wake the claims, and check again what is due."""
         with self.state:
             self._woken_later += claims
         if (subscription := self._subscription) is not None:
@@ -465,7 +468,7 @@ class RedisInbox:
             self._wake(claims[i : i + WAKE_BATCH])
 
     def _wake(self, claims: list[str]) -> None:
-        """Wake claims without a message; interrupt a waiting thread that reads the connection."""
+        """Wake claims without a message; in threads, interrupt the thread that reads for all."""
         for claim_id in claims:
             self._wakeups.wake(claim_id)
         if claims and (subscription := self._subscription) is not None:

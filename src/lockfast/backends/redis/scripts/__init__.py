@@ -1,7 +1,8 @@
-"""The scripts that run inside the server, one per file, with its contract in the first comment.
+"""The scripts that run inside the server, one per file; each file begins with its contract.
 
-A Redis script cannot call another, so a line `-- include x.lua` is replaced by that file. The line
-may come in the middle of a script, so that the code before it runs before the rest is even defined.
+A Redis script cannot call another, so a line `-- include x.lua` is replaced by that file. In the
+middle of a script, this puts the included functions after code that can return early, so that the
+server does not define them needlessly.
 """
 
 from __future__ import annotations

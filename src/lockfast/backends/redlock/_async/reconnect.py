@@ -1,7 +1,7 @@
 """Connects to missing nodes in the background, while callers ask the others.
 
-A node that is down or hangs must not delay a call that the others can answer. So each such node has
-a task or thread that connects to it, which runs only while there is something to do.
+A node that is down or hangs must not delay a call that the other nodes can answer. So a task or
+thread of its own connects to each such node, and runs only as long as that is needed.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 CONNECT_TIMEOUT_SECONDS = 3.0
-"""Timeout for one attempt, in seconds; callers that have a majority do not wait for it. It is this
-long because a process that was suspended for a moment must not consider all its nodes dead."""
+"""Timeout for one attempt, in seconds; callers that have a majority do not wait for the attempt.
+The timeout is long because a process that was suspended for a moment must not take all of its nodes
+for dead."""
 
 RECONNECT_PAUSE_MAX_SECONDS = 1.0
 """Longest pause between two attempts, in seconds."""
 
 RECONNECT_IDLE_SECONDS = 30.0
-"""After this many seconds without a request, a node that cannot be reached is left alone."""
+"""After this many seconds without a request, attempts to reach a missing node end."""
 
 
 class AsyncReconnectRun:
-    """The background connecting to one node; it exists before its task does."""
+    """The background task that connects to one node; this object exists before the task."""
 
     def __init__(self) -> None:
         self.kick = runtime.WakeEvent()
         self.task: runtime.Task | None = None
 
     def is_alive(self) -> bool:
-        """Whether its task is running."""
+        """Return whether the task is running."""
         return self.task is not None and self.task.is_alive()
 
 
@@ -60,12 +61,12 @@ class AsyncReconnect:
     async def until_ready(
         self, *, deadline: float, patience: float = 0.0, all_of_them: bool = False
     ) -> None:
-        """Return when all nodes can be asked, or when no more are worth waiting for.
+        """Return when all nodes can be asked, or when further waiting is not worthwhile.
 
-        If a majority can be asked already, this does not wait for the others. If not, as at the
-        beginning, it also waits for the others for up to `patience`, since a lease that few nodes
-        know does not survive the loss of one. With `all_of_them` it waits longer, because a
-        majority has turned out not to be enough.
+        If a majority can be asked already, this returns at once. Otherwise, as at the beginning, it
+        waits for a majority, and for up to `patience` for the other nodes too, because a lease on a
+        bare majority does not survive the loss of a node. With `all_of_them` it goes on waiting for
+        all nodes, because a majority was not enough.
         """
         missing = self._missing()
         if not missing:
@@ -145,10 +146,10 @@ class AsyncReconnect:
             with self._state:
                 if self._runs.get(node.number) is one:
                     del self._runs[node.number]
-            self._tell(node)  # callers that wait for it get no other notice
+            self._tell(node)  # the callers that wait for the node get no other notice
 
     async def _try(self, node: Node) -> None:
-        # A node that was ready stays ready if merely one more connection could not be made.
+        # A node that was ready stays ready even if one more connection to it cannot be made.
         was_ready = self._nodes.is_ready(node)
         try:
             await self._nodes.greet(node, deadline=self._clock.now() + CONNECT_TIMEOUT_SECONDS)

@@ -1,8 +1,8 @@
 """How waiting claims learn from the nodes that a name is free.
 
-A node wakes one waiter at a time; see `scripts/waking.lua`. Each node has a task or thread of its
-own that listens to it, since any node may send the wakeup; these run while claims wait. A message
-is a hint. It is lost if nobody listens, so after every subscription all waiting claims ask again.
+A node wakes one waiter at a time; see `scripts/waking.lua`. Any node may send the wakeup, so while
+claims wait, one task or thread per node listens. A message is a hint, which is lost if the client
+is not subscribed, so after every subscription all waiting claims ask again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUBSCRIBE_TIMEOUT_SECONDS = 1.0
 
 @dataclass(slots=True)
 class RefusedClaim:
-    """A claim that was refused, when its wait began, and when it last asked all nodes."""
+    """A refused claim, with the times when its wait began and when it last asked all nodes."""
 
     claim: Claim
     since: float
@@ -44,7 +44,7 @@ class RefusedClaim:
 
 
 class AsyncNodeListener:
-    """One run of listening to one node; it exists before its task does."""
+    """The background task that listens to one node; this object exists before the task."""
 
     def __init__(self) -> None:
         self.stopping = runtime.WakeEvent()
@@ -52,7 +52,7 @@ class AsyncNodeListener:
         self.task: runtime.Task | None = None
 
     def is_alive(self) -> bool:
-        """Whether its task is running."""
+        """Return whether the task is running."""
         return self.task is not None and self.task.is_alive()
 
 
@@ -76,14 +76,14 @@ class AsyncRedlockInbox:
         return self._waiting.get(claim_id)
 
     def expect(self, claim: Claim, *, since: float) -> None:
-        """Record that a claim was refused, and waits."""
+        """Record that a claim was refused and waits now."""
         with self._state:
             if claim.id not in self._waiting:
                 self._waiting[claim.id] = RefusedClaim(claim, since, looked_at=since)
                 self._wakeups.expect(claim.id)
 
     def forget(self, claim_id: str) -> bool:
-        """Record that a claim no longer waits; return whether it did."""
+        """Record that a claim no longer waits; return whether it was waiting."""
         if claim_id not in self._waiting:
             return False
         with self._state:
@@ -119,7 +119,7 @@ class AsyncRedlockInbox:
     # -- listening ---------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Make sure that every node is listened to."""
+        """Start a listener for every node that has none."""
         with self._state:
             for number, transport in enumerate(self._nodes.transports):
                 known = self._listeners.get(number)
@@ -131,7 +131,7 @@ class AsyncRedlockInbox:
                         partial(self._run, number, listener), name="lockfast-redlock-inbox"
                     )
                 except RuntimeError as error:
-                    # Waiting claims still poll now and then.
+                    # Go on without a listener, because waiting claims also poll now and then.
                     _log.warning("no thread to listen to %s: %s", transport.where, error)
 
     async def _run(self, number: int, listener: AsyncNodeListener) -> None:
@@ -174,8 +174,8 @@ class AsyncRedlockInbox:
             await subscription.close()
 
     def _on_message(self, message: bytes) -> None:
-        # Accept a message from any node, because the first one may not have received the release,
-        # or may notify nobody.
+        # Accept a message from any node, because the first node may not have received the release,
+        # or may have notified nobody.
         self._wakeups.wake(message.decode(errors="replace"))
 
     def _wake_all(self) -> None:

@@ -2,10 +2,10 @@
 # Do not edit: change the source and run `make generate`.
 """How a claim acquires a name: a majority grants it, and a majority stores its token.
 
-A claim that was refused once asks only the first node, and the others only if that one grants it.
-Otherwise many clients that ask at the same time would each get some of the nodes, and none a
-majority. Now and then the claim asks all of them nevertheless, since the first node may keep a hold
-that has ended everywhere else.
+After a refusal, a claim asks only the first node, and asks the other nodes only if the first node
+grants it. Otherwise many clients that ask at the same time would each get some of the nodes, and no
+client a majority. Now and then the claim asks all nodes nevertheless, because the first node may
+keep a hold that has ended everywhere else.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 WAITER_POLL_SECONDS = 1.0
-"""Poll interval of a waiting claim that is not woken, in seconds. It polls because the client that
-was woken instead may be frozen, and the first node may be wrong."""
+"""Poll interval of a waiting claim that is not woken, in seconds. The claim polls because the
+client that was woken instead may be frozen, or the first node may be wrong."""
 
 SPLIT_VOTE_PAUSE_SECONDS = 0.01
-"""After a split vote, clients ask again within this many seconds, but not all at once."""
+"""After a split vote, each client asks again after a random time of at most this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcquireAttempt:
-    """One attempt to acquire a claim; a late request of an earlier attempt gets nothing."""
+    """One attempt to acquire a claim; the nodes refuse late requests of earlier attempts."""
 
     claim: Claim
     number: int
@@ -73,7 +73,7 @@ class RedlockAcquire:
         self._state = runtime.StateLock()
 
     def claim(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """Return a majority's grant, or Held with what is in the way; a partial grant is undone."""
+        """Return a majority's grant, or Held with the holders; a partial grant is undone."""
         self._asking.may_enrol()
         timeout = self._options.timeout_for(claim.ttl)
         return self._asking.retry_while_nodes_join(
@@ -126,8 +126,8 @@ class RedlockAcquire:
         )
         vote = alone.votes(redlock_replies.vote)[first]
         if vote not in (NodeVote.GRANTED, NodeVote.REFUSED):
-            # The first node is slow, gone, or does not count, so do not depend on it and ask all
-            # nodes. If it grants the claim later, that does no harm.
+            # The first node is slow, gone, or does not count, so do not depend on it, and ask all
+            # nodes. If the first node grants the claim later, that does no harm.
             found = self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
             # Mark the first node as asked even if it was not asked again, because the first request
             # may still take effect.
@@ -153,13 +153,12 @@ class RedlockAcquire:
     def _asks_others_too(
         self, waiting: RefusedClaim | None, refusal: redlock_replies.SeenHold
     ) -> bool:
-        """Whether to ask the others although the first node refuses.
+        """Return whether to ask the other nodes although the first node refuses.
 
-        True now and then if the first node has a holder, because that hold may have ended
-        everywhere else without the first node learning of it. Also now and then if the node is
-        closed, because after a clock was set back, the others shorten and store the deadline only
-        when they are asked. False if it is another claim's turn, because that claim is about to
-        ask.
+        The result is true now and then if the first node has a holder, because that hold may have
+        ended on all other nodes. It is also true now and then if the first node is closed, because
+        after a clock was set back, the other nodes shorten their stored deadlines only when they
+        are asked. It is false if it is another claim's turn, because that claim is about to ask.
         """
         now = self._clock.now()
         is_kept = refusal.claim or refusal.shut
@@ -177,8 +176,8 @@ class RedlockAcquire:
         if outcome is Verdict.GRANTED:
             given = redlock_replies.vote_given(found.answers)
             # Any two majorities share a node. So if none of these nodes had granted the claim
-            # before, no majority had. Then none of its tokens is in use, and there is no need to
-            # wait for a node that hangs.
+            # before, no majority had. Then no earlier token of the claim is in use, and there is no
+            # need to wait for a node that hangs.
             return not any(one.is_repeated for one in given) or not may_agree(
                 [one.token for one in given],
                 nodes=len(votes),
@@ -186,13 +185,13 @@ class RedlockAcquire:
             )
         if outcome is not Verdict.OPEN:
             return True
-        # Do not wait for silent nodes when other nodes have become available meanwhile.
+        # Do not wait for silent nodes if other nodes have become available meanwhile.
         return self._asking.is_cut_short(found)
 
     # -- granted -----------------------------------------------------------------------
 
     def _token(self, one: AcquireAttempt, found: Round) -> int | None:
-        """Return the token once a majority knows it; None if the claim has ended meanwhile."""
+        """Return the token once a majority has stored it; None if the claim ended meanwhile."""
         given = redlock_replies.vote_given(found.answers)
         tokens = [one.token for one in given]
         settled = allotted(tokens, nodes=len(found.nodes))
@@ -213,7 +212,7 @@ class RedlockAcquire:
         )
         outcome = verdict(raised.votes(redlock_replies.done), is_time_up=True)
         if outcome is Verdict.UNREACHABLE:
-            # A token that no majority knows must not be used, because the next one could be
+            # A token that no majority has stored must not be used, because the next token could be
             # smaller.
             self._undo(one, found)
             raise errors.too_few(raised)
@@ -229,7 +228,7 @@ class RedlockAcquire:
             for replies in found.answers.values()
             if redlock_replies.vote(replies) is NodeVote.REFUSED
         ]
-        # The first node may be the only one asked; if it refuses, its reply counts for all nodes.
+        # If the first node was the only one asked, its refusal counts for all nodes.
         is_alone = found.asked.count(True) == 1 < len(found.nodes) and bool(refusals)
         if not is_alone and self._verdict(found) is not Verdict.REFUSED:
             raise errors.too_few(found)
@@ -247,10 +246,10 @@ class RedlockAcquire:
         return Held((), None, self._soon())  # a split vote: several claims have some nodes each
 
     def _opening(self, one: AcquireAttempt, held: Held, heard_at: float) -> Held:
-        """Schedule the retry for when a majority is open, according to all replies so far.
+        """Return the refusal, to be retried when a majority opens according to all replies.
 
-        The first node may open a moment before the others. A claim that asks then gets only some of
-        the nodes, and waits for those that hang.
+        The first node may open a moment before the other nodes. A claim that asked then would get
+        only some of the nodes, and would wait for nodes that hang.
         """
         waiting = self._inbox.waiting(one.claim.id)
         if waiting is None:
@@ -268,7 +267,7 @@ class RedlockAcquire:
         return 0.001 + SPLIT_VOTE_PAUSE_SECONDS * self._clock.jitter()
 
     def _undo(self, one: AcquireAttempt, found: Round) -> None:
-        """Undo an attempt on every node that granted it, or has not replied."""
+        """Undo an attempt on every node that granted the claim or has not replied."""
         granted = {i for i, replies in found.answers.items() if replies[0][2]}
         unanswered = {
             i

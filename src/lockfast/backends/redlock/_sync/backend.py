@@ -73,7 +73,8 @@ def _of_node(nodes: Nodes, node: Node, question: ServerQuestion) -> Sequence[Fin
     except NodeMismatch as error:
         return [Finding("warning", "nodes", f"is left out: {error}", "as the message says")]
     except LockError as error:
-        # The other nodes can still be asked, and this failure is just what the operator looks for.
+        # Report the failure as a finding, because the operator looks for it, and go on to the other
+        # nodes.
         return [Finding("error", "reach", str(error), "start the node, or replace it")]
     return node_findings(replace(facts, where=""))
 
@@ -171,14 +172,15 @@ class RedlockBackend(Backend):
         def is_decided(found: Round) -> bool:
             return found.is_over() or Renewal.UNKNOWN not in _renewals(found, len(asked))
 
-        # A lease on hung nodes must not hold up the other leases in its batch until they expire.
+        # Limit the wait, because a lease on hung nodes must not delay the other leases in its batch
+        # until they expire.
         longest_wait = min(grant.ttl for grant in grants) / WAITS_PER_TTL
         patience = min(deadline - self._clock.now(), longest_wait)
         found = self._asking.ask(asked, decide=is_decided, timeout=timeout, patience=patience)
         return _renewals(found, len(asked))
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """Nodes that have not confirmed the release when this returns still receive it."""
+        """A node that has not confirmed the release when this returns still receives it later."""
         question = self._questions.release(grant.claim, tombstone=tombstone)
         found = self._end(question, grant.claim, deadline=deadline, what="the release")
         confirmed = found.answers
@@ -223,7 +225,7 @@ class RedlockBackend(Backend):
     # -- for operators -----------------------------------------------------------------
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """Waiting claims are not reported, since Redlock has no line."""
+        """Waiting claims are not in the result, because Redlock has no line."""
         return redlock_replies.inspection(
             name, self._seen(name, deadline), nodes=len(self._nodes.nodes)
         )
@@ -252,7 +254,7 @@ class RedlockBackend(Backend):
         }
 
     def _patience(self, deadline: float) -> float:
-        """Return the timeout for a node for a request that is not about a lease."""
+        """Return how long to wait for a node's reply to a request that is not about a lease."""
         timeout = self._options.timeout_for(self._options.max_ttl)
         return max(0.001, min(timeout, deadline - self._clock.now()))
 
@@ -297,12 +299,12 @@ class RedlockBackend(Backend):
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """Each node ends its hold only if the hold belongs to a claim that was seen before."""
+        """Each node ends its hold only if it belongs to a claim that was seen by inspection."""
         del owner  # there are no explicit owners here
         seen = self._seen(name, deadline).values()
         number = len(self._nodes.nodes)
-        # Include claims that only few nodes have, because such a claim is in the way, and may be
-        # the one to break.
+        # Include claims that only few nodes have, because such a claim is also in the way, and the
+        # operator may want to break it.
         inside = redlock_replies.holders(seen, unheard=number, nodes=number)
         meant = {claim: one for claim, one in inside.items() if token is None or one.token == token}
         if not meant:
@@ -337,14 +339,14 @@ class RedlockBackend(Backend):
     # -- the end -----------------------------------------------------------------------
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """Do nothing, because here every hold ends with its ttl in any case."""
+        """Do nothing, because every hold on the nodes ends with its ttl in any case."""
         del client, deadline
 
     def close(self) -> None:
         runtime.run_all_steps(self._inbox.stop, self._asking.stop, self._nodes.close)
 
     def after_fork_in_child(self) -> None:
-        """Start afresh in the child, with nothing of the parent's state."""
+        """Start afresh in the child, without any of the parent's state."""
         self._nodes.after_fork_in_child()
         self._asking.after_fork_in_child()
         self._inbox.after_fork_in_child()
@@ -355,8 +357,8 @@ def _renewals(found: Round, number: int) -> list[Renewal]:
     """Return the outcome of each renewal, from the replies so far."""
     unknown = [Renewal.UNKNOWN] * number
     by_node = [
-        # Read the replies one by one, because a name that cannot be read is refused, while the rest
-        # of its batch is renewed.
+        # Read the replies one by one, because a node may refuse the renewal of one name (its record
+        # cannot be read) and renew the rest of the batch.
         unknown if replies is None else list(map(redlock_replies.renewed, replies))
         for replies in found.each_reply()
     ]

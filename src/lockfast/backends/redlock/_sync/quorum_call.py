@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 # Readmits nodes that may have forgotten something; `quarantine` decides when.
 
 REJOIN_FIRST_SECONDS = 0.2
-"""Pause before asking again if too few nodes replied, in seconds."""
+"""Pause before asking about a node again if too few other nodes replied, in seconds."""
 
 REJOIN_LONGEST_SECONDS = 5.0
-"""Longest pause before asking again, in seconds. It is limited because another client may have
-readmitted the node meanwhile."""
+"""Longest pause before asking about a node again, in seconds. The pause is limited because another
+client may have readmitted the node meanwhile."""
 
 
 class Readmission:
-    """Asks the other nodes, when that is due, about a node that does not count."""
+    """Asks all nodes, when due, about each node that does not count."""
 
     def __init__(self, nodes: Nodes, terms: NodeTerms, clock: Clock) -> None:
         self._nodes = nodes
@@ -57,7 +57,7 @@ class Readmission:
         self._is_asking = False
 
     def admit(self, *, timeout: float) -> None:
-        """Readmit the nodes that may count, and learn when the others will.
+        """Readmit the nodes that may count again, and learn when the other nodes may.
 
         One call asks on behalf of all concurrent callers.
         """
@@ -76,10 +76,10 @@ class Readmission:
             self._is_asking = False
 
     def _ask_about(self, due: list[Node], timeout: float) -> None:
-        """Ask all nodes about those that are due.
+        """Ask all nodes about the nodes that are due.
 
         Every birth is sent to all nodes before the first node is admitted. Otherwise, when all
-        nodes are new, some would look to the others as if they had come after the rest.
+        nodes are new, some nodes would look as if they had been started after the others.
         """
         nodes = self._nodes.nodes
         now = self._clock.now()
@@ -92,7 +92,7 @@ class Readmission:
             self._next = kept | {one.birth: now + REJOIN_FIRST_SECONDS for one in due}
         births = [one.birth for one in due]
         age = quarantine.age(nodes)
-        may_write = self._terms.has_asked_for_a_lock  # otherwise this only reads
+        may_write = self._terms.has_asked_for_a_lock  # otherwise the requests only read
         asked = [
             self._terms.questions.witness(birth, age=age, remember=may_write) for birth in births
         ]
@@ -143,13 +143,15 @@ class Readmission:
 
 T = TypeVar("T")
 
-# Asks the nodes once they are connected; repeats the handshake with nodes that forgot us.
+# Sends requests to all connected nodes, and repeats the handshake with nodes that forgot us.
 
 FIRST_ROUND_SECONDS = 0.5
-"""Longest wait for missing nodes at the beginning, in seconds, if the others are a majority."""
+"""Longest wait for missing nodes at the beginning, in seconds, if the connected nodes are a
+majority."""
 
 FOUNDING_SECONDS = 1.0
-"""How long to wait for all nodes before the first may count, if none counts yet, in seconds."""
+"""While no node counts yet: how long to wait for all nodes before the first may count, in seconds.
+"""
 
 REASK_SECONDS = 0.01
 """Pause before a request is repeated because more nodes are available, in seconds."""
@@ -173,41 +175,43 @@ class QuorumCalls:
         """Connect to the nodes that are missing."""
         self._reconnect.until_ready(deadline=deadline, patience=min(timeout, FIRST_ROUND_SECONDS))
         if self._mismatched() is not None and self._reconnect.stragglers():
-            # Nodes that are not connected yet may agree with us, so that enough nodes do.
+            # Wait for nodes that are not connected yet, because with them enough nodes may agree
+            # with us.
             soon = min(deadline, self._clock.now() + FOUNDING_SECONDS)
             self._reconnect.until_ready(deadline=soon, all_of_them=True)
         if self._terms.has_asked_for_a_lock and any(map(_is_to_enrol, self.nodes)):
             self._enrol(deadline=deadline)
         if not all(node.counts or node.scripts is None for node in self.nodes):
             if quarantine.are_new(self.nodes):
-                # Wait for all nodes, because late ones would look as if they had forgotten
-                # something.
+                # Wait for all nodes, because a node that comes late would look as if it had
+                # forgotten something.
                 soon = min(deadline, self._clock.now() + FOUNDING_SECONDS)
                 self._reconnect.until_ready(deadline=soon, all_of_them=True)
             self._readmission.admit(timeout=timeout)
 
     def may_enrol(self) -> None:
-        """Record that a lock is requested; before that, nothing is written to a node."""
+        """Record that a lock was requested; until then, requests write nothing to the nodes."""
         self._terms.has_asked_for_a_lock = True
 
     def _enrol(self, *, deadline: float) -> None:
-        """Repeat the handshake with nodes that may be enrolled, now that the others are known."""
+        """Enrol nodes by another handshake, now that the other nodes are known."""
         if not any(node.scripts is not None for node in self.nodes):
-            # Wait for all nodes, because late ones would look as if they had forgotten something.
+            # Wait for all nodes, because a node that comes late would look as if it had forgotten
+            # something.
             soon = min(deadline, self._clock.now() + FOUNDING_SECONDS)
             self._reconnect.until_ready(deadline=soon, all_of_them=True)
-        # Take one node after the other, because the terms of the first decide what the next may
-        # get.
+        # Enrol one node after the other, because the first node's terms decide which terms the next
+        # node may get.
         for node in filter(_is_to_enrol, self.nodes):
             if may_write(node, self.nodes, self._terms) == SET_TERMS:
                 self._greet(node)
 
     def check_mismatches(self) -> None:
-        """Raise if a node does not belong with the others, and too few of the others agree with us.
+        """Raise if a node has other terms, and too few of the other nodes agree with our terms.
 
         This is checked only when a lock is requested. Existing holds were granted by nodes that
-        belonged together, and must not end because one of them was set up again. For all other
-        requests that node counts as unreachable.
+        agreed, and must not end because one of these nodes was set up again. For any other request,
+        such a node counts as unreachable.
         """
         misfit = self._mismatched()
         if misfit is not None:
@@ -225,7 +229,7 @@ class QuorumCalls:
         return None
 
     def is_unsettled(self) -> bool:
-        """Whether more nodes may soon become available."""
+        """Return whether more nodes may soon become available."""
         are_to_admit = any(
             node.scripts is not None and not node.counts and not node.counts_in
             for node in self.nodes
@@ -233,7 +237,7 @@ class QuorumCalls:
         return are_to_admit or bool(self._reconnect.stragglers())
 
     def is_cut_short(self, found: Round) -> bool:
-        """Whether to start again, because asked nodes are silent and others are ready now."""
+        """Return whether to ask again, because nodes that could not be asked are ready now."""
         return found.is_hurried and any(
             isinstance(replies, LockError)
             and not found.asked[node.number]
@@ -250,8 +254,8 @@ class QuorumCalls:
         """Return the result of the work, which is repeated if more nodes become available.
 
         The work starts as soon as a majority can be asked. If a majority was not enough, this waits
-        for nodes whose state is not known yet, because at the beginning a client may be quicker
-        than its nodes.
+        for nodes whose state is not known yet, because a client that has just started may not have
+        reached all of its nodes.
         """
         self.ready(timeout=timeout, deadline=deadline)
         while True:
@@ -277,7 +281,7 @@ class QuorumCalls:
         among: Collection[int] | None = None,
         matters_for: float = 0.0,
     ) -> Round:
-        """Return the replies received by the time that the round is decided."""
+        """Ask the nodes; return the replies received until the round was decided."""
         found = self._nodes.ask(
             questions,
             decide=decide,
@@ -286,11 +290,11 @@ class QuorumCalls:
             among=among,
             matters_for=matters_for,
         )
-        self._note_who_counts(found)  # first, or outdated facts could make strangers pass for new
+        self._note_who_counts(found)  # first, so that old facts cannot make strangers look new
         strangers = found.strangers()
         if strangers:
-            # Skip nodes that had a new handshake since they were asked, because what is known of
-            # them is current.
+            # Skip nodes that had a new handshake since they were asked, because our facts about
+            # them are current.
             unknown = [
                 one for one in strangers if one.scripts in (None, found.asked_by[one.number])
             ]

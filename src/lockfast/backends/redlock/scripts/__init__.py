@@ -1,1 +1,1 @@
-"""The scripts that run inside each node, one per file, with its contract in the first comment."""
+"""The scripts that run inside each node, one per file; each file begins with its contract."""

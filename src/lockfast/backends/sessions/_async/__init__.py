@@ -1,1 +1,1 @@
-"""The backend with sessions, and their keep-alive; the sync flavour is generated from this."""
+"""The backend with sessions, and the keep-alive of sessions; the source of both flavours."""

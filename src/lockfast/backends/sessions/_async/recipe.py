@@ -1,4 +1,4 @@
-"""How a claim joins the line, is admitted and leaves, on one session."""
+"""How a claim joins a line, is admitted, and leaves the line again, on one session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AsyncRecipe:
         self._clock = clock
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """Grant, or report who holds the name and watch the entries that have to go first."""
+        """Return a grant, or the holders after watching the entries that have to leave first."""
         session = self.session
         one = session.carried.get(claim.id)
         if one is None:
@@ -43,11 +43,11 @@ class AsyncRecipe:
             return await self._join_line(one, deadline)
         except LockError:
             if one.key is None and not one.is_unanswered:
-                session.forget(claim.id)  # the claim has no entry and will get none
+                session.forget(claim.id)  # the claim has no entry and will not get one
             raise
 
     async def release(self, claim: Claim, *, deadline: float) -> bool:
-        """End the claim; true if it was still in the store."""
+        """End the claim; return whether its entry was still in the store."""
         session, one = self.session, self.session.carried.get(claim.id)
         if one is None or one.key is None:
             return False
@@ -65,7 +65,7 @@ class AsyncRecipe:
         if one is None:
             return
         if claim.lock_delay and claim.id in self.session.held:
-            # The holder of the claim has failed.
+            # The holder failed without a release, so its lock_delay applies.
             await self._close_for(one, claim.lock_delay, deadline)
             return
         if one.key is not None or one.is_unanswered:
@@ -73,7 +73,7 @@ class AsyncRecipe:
         self.session.forget(claim.id)
 
     async def _close_for(self, one: SessionClaim, seconds: float, deadline: float) -> bool:
-        """End the claim and keep its name closed for `seconds`; true if the claim was there.
+        """End the claim and keep its name closed for `seconds`; return whether it was in the store.
 
         Other clients see that nobody holds the name. This session opens the name again when the
         time is up.
@@ -84,7 +84,8 @@ class AsyncRecipe:
         try:
             was_there = await self._transport.close_for(one, seconds, deadline=deadline)
         except BaseException:
-            # The store may have closed the name, and then this session has to open it again.
+            # The store may have closed the name. If it has, this session has to open the name
+            # again.
             session.closing[key] = until
             raise
         if was_there:
@@ -105,7 +106,8 @@ class AsyncRecipe:
                     return self._granted(one, line)
                 continue
             if line.number is None and one.key is not None:
-                # An operator broke the claim unnoticed, so it starts again at the end of the line.
+                # An operator broke the waiting claim, so the claim starts again at the end of the
+                # line.
                 one.forget_entry()
                 continue
             if not claim.queues:
@@ -120,7 +122,7 @@ class AsyncRecipe:
         try:
             return await transport.delete(one, deadline=half)
         except BackendUnavailable:
-            # Nothing was sent, and a member may still become reachable.
+            # Nothing was sent. Try again, because a member may still become reachable.
             return await transport.delete(one, deadline=deadline)
         except OutcomeUnknown:
             if self._clock.now() >= half:
@@ -130,9 +132,9 @@ class AsyncRecipe:
         except OutcomeUnknown:
             raise
         except LockError as error:
-            # The first request was sent, so it may have taken effect.
+            # The first request was sent and may have taken effect.
             raise OutcomeUnknown(str(error)) from error
-        return True  # if the entry is gone now, the first request deleted it
+        return True  # if the entry was gone, the first request deleted it
 
     def _granted(self, one: SessionClaim, line: LineView) -> Grant:
         session, claim = self.session, one.claim
@@ -147,7 +149,7 @@ class AsyncRecipe:
         return Grant(claim, one.token, session.ttl, counted_from=session.counted_from)
 
     async def _refused(self, one: SessionClaim, line: LineView, deadline: float) -> Held:
-        """Leave the line again, since the claim does not queue."""
+        """Leave the line, because the claim does not queue; return the refusal."""
         named = line.entries[: line.inside][:HOLDERS_NAMED_MAX]
         keys = [line.key_of(entry) for entry in named]
         seen = await self._transport.leave(one, keys, line=line, deadline=deadline)
@@ -155,7 +157,7 @@ class AsyncRecipe:
         return sessions_line.held(named, seen, retry_in=line.retry_in)
 
     async def _watch_line(self, one: SessionClaim, line: LineView, deadline: float) -> Held | None:
-        """Watch the entries that have to go first; None if the line has moved meanwhile."""
+        """Watch the entries that have to leave first; return None if the line moved meanwhile."""
         watches, claim_id = self.session.watches, one.claim.id
         targets, inside = line.to_watch(), line.entries[: line.inside]
         named = [entry for entry in inside[:HOLDERS_NAMED_MAX] if entry not in targets]
@@ -190,14 +192,14 @@ class AsyncRecipe:
         )
 
 
-# Inspection of lines, and the operator's break, on one session.
+# Inspects lines, and breaks holds for an operator, on one session.
 
 
 class AsyncInspector(AsyncRecipe):
-    """Inspects lines; the result includes every change made before the request."""
+    """Inspects lines; each result includes every change made before the request."""
 
     async def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
-        """Return who holds and who waits; with `confirm`, as confirmed by a quorum."""
+        """Return the holders and waiters; with `confirm`, as confirmed by a quorum."""
         line = await self._transport.look(name, confirm=confirm, deadline=deadline)
         seen = await self._read(line, line.entries, deadline)
         inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
@@ -217,11 +219,11 @@ class AsyncInspector(AsyncRecipe):
         return sorted((name for name in names if name.startswith(prefix)), key=str.encode)
 
     async def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
-        """Delete the entries of the holders, or of one of them, and return those holders.
+        """Delete the entries of all holders, or of the holder with `token`; return these holders.
 
-        Only an operator deletes an entry of a living session, so its holder learns at its next
-        renewal that the hold was broken. An entry is deleted only if it has the same key and token
-        as when it was read.
+        Only an operator deletes an entry of a living session, so a holder whose entry is missing at
+        its next renewal is told that the hold was broken. An entry is deleted only if its key and
+        token are the same as when it was read.
         """
         line = await self._transport.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]

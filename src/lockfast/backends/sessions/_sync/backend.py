@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
-# How a session renews its claims: one keep-alive for all of them, and a read of the entries that it
-# has not seen yet.
+# How a session renews its claims: one keep-alive for all claims, and a read of the entries that the
+# session has not seen yet.
 #
-# A hold is proven only if the token that was granted equals the one in the store. An entry at the
-# key is not enough. One that was deleted and created again, by a late copy of an acquire or by
-# hand, is no claim's hold, and others may have been admitted meanwhile.
+# A hold is proven only if the token in the store equals the token that was granted. The mere
+# presence of an entry at the key is not enough. An entry that was deleted and created again, by a
+# late copy of an acquire or by hand, is not the hold, and other claims may have been admitted
+# meanwhile.
 
 
 def renewed(
@@ -45,8 +46,8 @@ def renewed(
     outcome: Renewal | Proven = Renewal.LOST
     try:
         if session.is_usable(clock.now()):
-            # If there is no connection, the holder should learn that now, not when the request
-            # times out. The session's own keep-alive keeps trying.
+            # If there is no connection, report that to the holder now, not when the request times
+            # out. The session's own keep-alive keeps trying.
             is_proven = session.transport.is_connected and session.prove(deadline=deadline)
             outcome = Proven(session.counted_from) if is_proven else Renewal.UNKNOWN
     except SessionEnded:
@@ -60,10 +61,10 @@ def renewed(
 
 
 def _lost_entries(session: Session, grants: Sequence[Grant], deadline: float) -> dict[str, Renewal]:
-    """Return the outcome for each grant whose entry is gone from the store.
+    """Return the outcome for each grant whose entry is no longer in the store.
 
-    The session is alive, so such an entry was broken; a claim that the session does not know is
-    lost.
+    The session is alive, so an operator broke such a hold. A claim that the session does not know
+    is lost.
     """
     found: dict[str, Renewal] = {}
     unseen: list[tuple[SessionClaim, str]] = []
@@ -84,7 +85,7 @@ def _read_unseen(
     session: Session, unseen: Sequence[tuple[SessionClaim, str]], deadline: float
 ) -> dict[str, Renewal]:
     for one, _ in unseen:
-        one.is_seen = True  # this comes before the request, because the watch may fire at once
+        one.is_seen = True  # set before the request, because the watch may fire at once
     watches, found = session.watches, dict[str, Renewal]()
     try:
         seen = session.transport.read(
@@ -107,22 +108,23 @@ _log = logging.getLogger("lockfast")
 
 INSPECT_TRIES = 3
 """Maximum number of times that a read is repeated after its connection was lost. Without a limit,
-the client would ask forever if the server hangs up each time."""
+the client would ask for ever if the server closed the connection each time."""
 
 BROKEN_KEPT = 64
-"""Maximum number of claims remembered as broken until their holders renew; the oldest are dropped.
+"""Maximum number of broken claims that are remembered until their holders renew; beyond it the
+oldest claim is dropped.
 """
 
 
 class SessionsBackend(Backend):
     """Locks in a store with sessions: one session for all claims of a client.
 
-    A store's backend inherits from this, declares its capabilities and its address, calls
+    A store's backend inherits from this class, declares its capabilities and its address, calls
     `_set_up`, and provides its transport.
     """
 
     def _new_transport(self, ttl: float, changed: Callable[[], None]) -> SessionTransport:
-        """Return the transport of a session that is yet to be opened."""
+        """Return the transport for a new session, which is not open yet."""
         raise NotImplementedError
 
     def _set_up(self, *, location: str, clock: Clock) -> None:
@@ -154,7 +156,7 @@ class SessionsBackend(Backend):
                 break
             except SessionEnded:
                 # The claim's entry ended with the session, so the claim can start again on a new
-                # one.
+                # session.
                 continue
             except LockError:
                 if claim.id not in reading.session.carried:
@@ -165,7 +167,7 @@ class SessionsBackend(Backend):
         return answer
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal | Proven]:
-        """Renew with one keep-alive of each session, which all its claims share."""
+        """Renew with one keep-alive per session, which covers all claims of the session."""
         outcomes: dict[str, Renewal | Proven] = {}
         by_session: dict[Inspector, list[Grant]] = {}
         for grant in grants:
@@ -204,8 +206,8 @@ class SessionsBackend(Backend):
         carrier = self._carriers.get(claim.id)
         if carrier is None:
             return
-        # A session that may not be used any more is not kept alive either, so its claims end with
-        # it.
+        # A session that is no longer usable is not kept alive either, so its claims end with the
+        # session.
         if carrier.session.is_usable(self._clock.now()):
             with suppress(SessionEnded):
                 carrier.withdraw(claim, deadline=deadline)
@@ -236,7 +238,7 @@ class SessionsBackend(Backend):
             try:
                 one = self.inspect(name, deadline=self._clock.now() + patience)
             except UnreadableRecord as error:
-                # A foreign record must not hide all other names.
+                # An unreadable record must not hide all other names.
                 _log.warning("left out: %s", error)
                 continue
             if one.is_in_use:
@@ -262,7 +264,7 @@ class SessionsBackend(Backend):
         self._renewal_callbacks.append(hurry)
 
     def disown(self, client: str, *, deadline: float) -> None:
-        """Leave the session to the store, which ends it after its timeout."""
+        """Leave the session open; the store ends it after its timeout."""
         del client, deadline
         self._leave(goodbye=False)
 
@@ -270,7 +272,7 @@ class SessionsBackend(Backend):
         self._opening.end()
         reading = self._reading
         try:
-            # If a name has to stay closed for a while, leave without a goodbye. Then it stays
+            # If a name has to stay closed for a while, leave without a goodbye. Then the name stays
             # closed until the store ends the session.
             self._leave(goodbye=reading is None or not reading.session.closing)
         finally:
@@ -279,13 +281,13 @@ class SessionsBackend(Backend):
             self._closing_tasks.clear()
 
     def after_fork_in_child(self) -> None:
-        """Abandon the parent's sessions; the child begins with none."""
+        """Abandon the parent's sessions; the child begins without a session."""
         for carrier in {*self._carriers.values(), *filter(None, [self._reading])}:
             carrier.session.abandon_connection()
         self._begin()
 
     def _look(self, act: Callable[[Inspector], T], deadline: float) -> T:
-        """Return the result of `act`, on another session if the first one ends meanwhile.
+        """Return the result of `act`; repeat `act` on another session if the first session ends.
 
         Reading changes nothing, so a request that was lost with its connection is sent again.
         """
@@ -302,13 +304,13 @@ class SessionsBackend(Backend):
                     raise
 
     def _inspector(self, deadline: float) -> Inspector:
-        """Return an inspector for reads and breaks; it needs a session, but any session will do."""
+        """Return an inspector for reads and breaks, on a session with any ttl."""
         return self._opened(None, deadline)
 
     # -- tombstones --------------------------------------------------------------------
 
     def _remember_broken(self, claim: Claim, *, is_broken: bool) -> None:
-        """Remember for a while that an operator broke this hold, since its session still lives."""
+        """Remember for a while that an operator broke this hold; its renewal reports that."""
         if not is_broken:
             return
         with self._state:
@@ -317,14 +319,14 @@ class SessionsBackend(Backend):
                 del self._broken[next(iter(self._broken))]
 
     def _add_tombstone(self, claim: Claim) -> None:
-        """Remember that a claim has ended; every later request for it comes through here."""
+        """Remember that a claim has ended, so that this backend refuses later requests for it."""
         with self._state:
             self._tombstones.bury(claim, now=self._clock.now())
 
     # -- sessions ----------------------------------------------------------------------
 
     def _opened(self, ttl: float | None, deadline: float) -> Inspector:
-        """Return the session to use, opening one if there is none; with ttl None, any will do."""
+        """Return the session to use, after opening one if none fits; with ttl None, any fits."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
             opening = self._opening.run_shared(
@@ -380,8 +382,8 @@ class SessionsBackend(Backend):
         try:
             self._closing_tasks.append(runtime.spawn(close, name="lockfast-goodbye"))
         except RuntimeError:
-            # No thread could be started. Nothing else would ever close this session, and its
-            # listening thread, its connection and its session in the store would stay.
+            # No thread could be started, so close the session now. Otherwise its listening thread,
+            # its connection and its session in the store would stay.
             close()
 
     def _leave(self, *, goodbye: bool) -> None:

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/sessions/_async/recipe.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""How a claim joins the line, is admitted and leaves, on one session."""
+"""How a claim joins a line, is admitted, and leaves the line again, on one session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recipe:
         self._clock = clock
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """Grant, or report who holds the name and watch the entries that have to go first."""
+        """Return a grant, or the holders after watching the entries that have to leave first."""
         session = self.session
         one = session.carried.get(claim.id)
         if one is None:
@@ -45,11 +45,11 @@ class Recipe:
             return self._join_line(one, deadline)
         except LockError:
             if one.key is None and not one.is_unanswered:
-                session.forget(claim.id)  # the claim has no entry and will get none
+                session.forget(claim.id)  # the claim has no entry and will not get one
             raise
 
     def release(self, claim: Claim, *, deadline: float) -> bool:
-        """End the claim; true if it was still in the store."""
+        """End the claim; return whether its entry was still in the store."""
         session, one = self.session, self.session.carried.get(claim.id)
         if one is None or one.key is None:
             return False
@@ -67,7 +67,7 @@ class Recipe:
         if one is None:
             return
         if claim.lock_delay and claim.id in self.session.held:
-            # The holder of the claim has failed.
+            # The holder failed without a release, so its lock_delay applies.
             self._close_for(one, claim.lock_delay, deadline)
             return
         if one.key is not None or one.is_unanswered:
@@ -75,7 +75,7 @@ class Recipe:
         self.session.forget(claim.id)
 
     def _close_for(self, one: SessionClaim, seconds: float, deadline: float) -> bool:
-        """End the claim and keep its name closed for `seconds`; true if the claim was there.
+        """End the claim and keep its name closed for `seconds`; return whether it was in the store.
 
         Other clients see that nobody holds the name. This session opens the name again when the
         time is up.
@@ -86,7 +86,8 @@ class Recipe:
         try:
             was_there = self._transport.close_for(one, seconds, deadline=deadline)
         except BaseException:
-            # The store may have closed the name, and then this session has to open it again.
+            # The store may have closed the name. If it has, this session has to open the name
+            # again.
             session.closing[key] = until
             raise
         if was_there:
@@ -107,7 +108,8 @@ class Recipe:
                     return self._granted(one, line)
                 continue
             if line.number is None and one.key is not None:
-                # An operator broke the claim unnoticed, so it starts again at the end of the line.
+                # An operator broke the waiting claim, so the claim starts again at the end of the
+                # line.
                 one.forget_entry()
                 continue
             if not claim.queues:
@@ -122,7 +124,7 @@ class Recipe:
         try:
             return transport.delete(one, deadline=half)
         except BackendUnavailable:
-            # Nothing was sent, and a member may still become reachable.
+            # Nothing was sent. Try again, because a member may still become reachable.
             return transport.delete(one, deadline=deadline)
         except OutcomeUnknown:
             if self._clock.now() >= half:
@@ -132,9 +134,9 @@ class Recipe:
         except OutcomeUnknown:
             raise
         except LockError as error:
-            # The first request was sent, so it may have taken effect.
+            # The first request was sent and may have taken effect.
             raise OutcomeUnknown(str(error)) from error
-        return True  # if the entry is gone now, the first request deleted it
+        return True  # if the entry was gone, the first request deleted it
 
     def _granted(self, one: SessionClaim, line: LineView) -> Grant:
         session, claim = self.session, one.claim
@@ -149,7 +151,7 @@ class Recipe:
         return Grant(claim, one.token, session.ttl, counted_from=session.counted_from)
 
     def _refused(self, one: SessionClaim, line: LineView, deadline: float) -> Held:
-        """Leave the line again, since the claim does not queue."""
+        """Leave the line, because the claim does not queue; return the refusal."""
         named = line.entries[: line.inside][:HOLDERS_NAMED_MAX]
         keys = [line.key_of(entry) for entry in named]
         seen = self._transport.leave(one, keys, line=line, deadline=deadline)
@@ -157,7 +159,7 @@ class Recipe:
         return sessions_line.held(named, seen, retry_in=line.retry_in)
 
     def _watch_line(self, one: SessionClaim, line: LineView, deadline: float) -> Held | None:
-        """Watch the entries that have to go first; None if the line has moved meanwhile."""
+        """Watch the entries that have to leave first; return None if the line moved meanwhile."""
         watches, claim_id = self.session.watches, one.claim.id
         targets, inside = line.to_watch(), line.entries[: line.inside]
         named = [entry for entry in inside[:HOLDERS_NAMED_MAX] if entry not in targets]
@@ -192,14 +194,14 @@ class Recipe:
         )
 
 
-# Inspection of lines, and the operator's break, on one session.
+# Inspects lines, and breaks holds for an operator, on one session.
 
 
 class Inspector(Recipe):
-    """Inspects lines; the result includes every change made before the request."""
+    """Inspects lines; each result includes every change made before the request."""
 
     def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
-        """Return who holds and who waits; with `confirm`, as confirmed by a quorum."""
+        """Return the holders and waiters; with `confirm`, as confirmed by a quorum."""
         line = self._transport.look(name, confirm=confirm, deadline=deadline)
         seen = self._read(line, line.entries, deadline)
         inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
@@ -219,11 +221,11 @@ class Inspector(Recipe):
         return sorted((name for name in names if name.startswith(prefix)), key=str.encode)
 
     def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
-        """Delete the entries of the holders, or of one of them, and return those holders.
+        """Delete the entries of all holders, or of the holder with `token`; return these holders.
 
-        Only an operator deletes an entry of a living session, so its holder learns at its next
-        renewal that the hold was broken. An entry is deleted only if it has the same key and token
-        as when it was read.
+        Only an operator deletes an entry of a living session, so a holder whose entry is missing at
+        its next renewal is told that the hold was broken. An entry is deleted only if its key and
+        token are the same as when it was read.
         """
         line = self._transport.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]

@@ -1,8 +1,8 @@
 """The shared transport, which sends requests to one server over a few connections.
 
-Each connection is used by one request at a time. A request that is not answered in time, or that is
-cancelled or interrupted, closes its connection, because otherwise the next request would read its
-reply.
+Each connection is used by one request at a time. If a request is not answered in time, or is
+cancelled or interrupted, its connection is closed, because otherwise the next request would read
+the late reply.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AsyncSqlConnection(steps.PooledConnection, Protocol):
     async def exchange(self, requests: Sequence[Query], *, deadline: float) -> Sequence[Rows]:
         """Return the rows of each query, all in one round trip, or raise the driver's error.
 
-        An error from the server leaves the connection as it was; after any other error it is
+        After an error from the server the connection stays open; after any other error it is
         closed.
         """
         ...
@@ -56,7 +56,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
     and OutcomeUnknown if something may have been done.
 
     Every request ends by its deadline. If `request_timeout` is set, a request also has to end
-    within that time from the moment it gets its connection; see `turns`.
+    within that time after it got its connection; see `turns`.
     """
 
     request_timeout: float | None = None
@@ -87,7 +87,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         )
 
     def _unconnected(self) -> ConnectionT:
-        """Return a connection that is not connected yet."""
+        """Return a new connection object that is not connected yet."""
         raise NotImplementedError
 
     async def _connect(self, connection: ConnectionT, deadline: float) -> None:
@@ -97,14 +97,14 @@ class AsyncSqlTransport(Generic[ConnectionT]):
     # -- requests ----------------------------------------------------------------------
 
     async def ask(self, request: Query, *, deadline: float, turn: Turn | None = None) -> Rows:
-        """Return the rows of one statement, which is committed by the time they arrive."""
+        """Return the rows of one statement, which is already committed."""
         [rows] = await self.send_all((request,), deadline=deadline, turn=turn)
         return rows
 
     async def send_all(
         self, requests: Sequence[Query], *, deadline: float, turn: Turn | None = None
     ) -> Sequence[Rows]:
-        """Return the rows of several statements, done together or not at all, in one round trip."""
+        """Return the rows of several statements, sent in one round trip and done all or none."""
         return await self._patiently(
             lambda connection, until: self._as_one(connection, requests, until), deadline, turn
         )
@@ -126,7 +126,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         )
 
     async def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
-        """Run steps that need no transaction, because they only read or only create the tables."""
+        """Run steps without a transaction; the steps only read, or only create the tables."""
 
         def trips() -> RoundTrips[T]:
             return RoundTrips(begin(), begin=(), commit=())
@@ -165,13 +165,13 @@ class AsyncSqlTransport(Generic[ConnectionT]):
             if trips.has_begun:
                 await self._roll_back(connection, deadline)
             if not trips.is_committing and self._is_in_doubt(error):
-                # No COMMIT was sent, so the server rolls back.
+                # No COMMIT was sent, so nothing was done: the server rolls back.
                 raise sql_errors.undone(
                     self.refusals.message_of(error), where=self.where
                 ) from error
             raise
         except Exception:
-            # The error comes from the steps, or there was no time left.
+            # The error came from the steps, or no time was left.
             if trips.has_begun:
                 await self._roll_back(connection, deadline)
             raise
@@ -206,8 +206,8 @@ class AsyncSqlTransport(Generic[ConnectionT]):
             except BackendUnavailable:
                 if refusal is None or self._clock.now() < turn.until:
                     raise
-                # The server did answer, so its refusal is the cause of the failure, not the lack of
-                # time to connect again.
+                # Raise the server's refusal of the last attempt, because that is the cause of the
+                # failure, not the lack of time for another attempt.
                 raise refusal from refusal.__cause__
             try:
                 answer = await work(connection, turn.until)
@@ -220,10 +220,10 @@ class AsyncSqlTransport(Generic[ConnectionT]):
                 if is_late or not self._may_repeat(error, connection):
                     raise refusal from error
             except Exception:
-                raise  # no transaction is left open, so keep the connection
+                raise  # no transaction is open, so keep the connection
             except BaseException:
-                # A cancellation or an interrupt struck at an unknown point. The next transaction on
-                # this connection must not commit what this one did.
+                # A cancellation or an interrupt struck at an unknown point. Close the connection,
+                # because the next transaction on it must not commit the work of this one.
                 connection.close()
                 raise
             else:
@@ -248,7 +248,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         return self._pool.size
 
     def give_back(self) -> float | None:
-        """Close overdue idle connections; return when the next one is due, None if none is idle."""
+        """Close overdue idle connections; return when the next is due; None if none is idle."""
         return self._pool.give_back()
 
     async def close(self) -> None:

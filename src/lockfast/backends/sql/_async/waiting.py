@@ -43,11 +43,11 @@ class AsyncNotifications(Protocol):
         ...
 
     def wake_to_check(self) -> None:
-        """Make callers of `wait_for_event` notice that their event was set elsewhere."""
+        """Make callers of `wait_for_event` check whether their event is set."""
         ...
 
     def give_up(self) -> None:
-        """Make a subscription that is still being opened fail at once; callable from any thread."""
+        """Make a subscription that is still being opened fail at once, from any thread."""
         ...
 
     async def close(self) -> None:
@@ -70,44 +70,43 @@ class AsyncNotificationSource(Protocol):
         deadline: float,
         begun: Callable[[AsyncNotifications], None],
     ) -> AsyncNotifications:
-        """Return a subscription that is proven to work; `begun` is called with it before the proof.
+        """Return a subscription that works, as proven by a test; `begun` gets it before the test.
 
-        Raises NotificationsUnavailable if the server's notifications do not come through.
+        Raises NotificationsUnavailable if the server's notifications do not arrive.
         """
         ...
 
 
-# How a client's waiting claims are woken, through one channel for all of them and by probes.
+# How a client's waiting claims are woken: through one channel for all claims, and by probes.
 #
 # Where the server can notify, a release that admits a claim notifies the channel of the claim's
-# client. The notification is only a hint, and is lost if nobody listens, so all lines are probed
-# after every subscription. In addition, one statement every few seconds probes all lines in which
-# claims of ours wait. It makes up for the notifications that nobody sends because a holder, or a
-# claim admitted ahead of ours, has died.
+# client. The notification is only a hint, and is lost if the client does not listen, so all lines
+# are probed after every subscription. In addition, one statement every few seconds probes all lines
+# in which claims of ours wait. It replaces the notifications that are never sent because a holder,
+# or the client of a claim admitted ahead of ours, has died.
 #
-# A server that cannot notify is used in the same way but without the channel, and so is a server
-# behind a pooler that switches connections between two transactions. There the probes are more
-# frequent.
+# If the server cannot notify, or is behind a pooler that switches connections between transactions,
+# there is no channel, and the probes are more frequent.
 
 WAKE_BATCH = 32
-"""Number of claims woken together, because a thousand tasks that wake up in one turn of an event
-loop would stall it; also the number of early wakeups that are kept."""
+"""Maximum number of claims woken together, because a thousand tasks that wake up in one turn would
+stall an event loop. Also the maximum number of early wakeups that are kept."""
 
 WAKE_BATCH_PAUSE_SECONDS = 0.001
-"""Pause between two such groups, in seconds."""
+"""Pause between two batches of woken claims, in seconds."""
 
 INBOX_IDLE_SECONDS = 30.0
 """How long the listening connection is kept while no claim waits, in seconds."""
 
 OVERSLEPT_SECONDS = 1.0
-"""A wakeup this much later than planned means that the machine was suspended, and with it all
-timers."""
+"""If a wait ends this many seconds too late, the machine was suspended, and all timers are late."""
 
 UNHEARD_POLL_SECONDS = 0.25
-"""Poll interval of our first claim at a name until the subscription is open."""
+"""Poll interval of our first claim at a name until the subscription is open, in seconds."""
 
 UNHEARD_POLL_BEHIND_SECONDS = 1.0
-"""Poll interval of our other claims while no background run listens or probes for them."""
+"""Poll interval of our other claims while no background run listens or probes for them, in seconds.
+"""
 
 POLL_TIMEOUT_SECONDS = 2.0
 """Timeout for one probe, in seconds."""
@@ -116,8 +115,8 @@ SUBSCRIBE_TIMEOUT_SECONDS = 3.0
 """Timeout for subscribing, including the proof that notifications arrive, in seconds."""
 
 RESUBSCRIBE_SECONDS = 60.0
-"""How long to wait before subscribing again if no notification arrived although no pooler was
-detected, in seconds."""
+"""How long to wait before the next attempt to subscribe, in seconds, if the proof failed although
+no pooler was detected."""
 
 LISTEN_MAX_SECONDS = 5.0
 """Maximum time to listen before checking for other work, in seconds."""
@@ -127,7 +126,7 @@ NAMES_PER_POLL = 500
 
 
 class AsyncSqlInbox:
-    """Wakes the claims that should ask again; without `notification_source` it only probes."""
+    """Wakes the claims that should ask again; without `notification_source` by probes only."""
 
     def __init__(
         self,
@@ -166,26 +165,26 @@ class AsyncSqlInbox:
 
     @property
     def push(self) -> bool | None:
-        """Whether notifications reach us; None if that was not tried, or not recently."""
+        """Whether notifications reach us; None if a subscription was not tried recently."""
         if self._subscription is not None:
             return True
         return False if self._clock.now() < self._polling_until else None
 
     def was_woken(self, claim_id: str) -> bool:
-        """Whether a wakeup came for the claim since it last asked."""
+        """Return whether a wakeup came for the claim since it last asked."""
         with self.state:
             was_woken = claim_id in self._called
             self._called.pop(claim_id, None)
         return was_woken
 
     def stands(self, claim: Claim, arrived: int, result: ProbeResult) -> None:
-        """Record that the claim was put in line, or is still there."""
+        """Record that the claim was put in line, or is still in line."""
         with self.state:
             self._wakeups.expect(claim.id)
             before = self.lines.due_at()
             self.lines.stands(claim, arrived, result, now=self._clock.now())
             is_due_sooner = self.lines.due_at() < before
-            # Its wakeup may have come before the answer that put it in line.
+            # The claim's wakeup may have come before the answer that put the claim in line.
             is_called = claim.id in self._called
         if is_called:
             self._wakeups.wake(claim.id)
@@ -203,9 +202,10 @@ class AsyncSqlInbox:
                 self._wakeups.forget(claim_id)
 
     def lose(self, claim: Claim) -> None:
-        """Record that the claim was turned away, and most likely our other claims at its name too.
+        """Record that the claim was turned away, and with it probably our other claims at its name.
 
-        The other claims are woken to ask again, without relying on their old entries.
+        The other claims are woken and forgotten, so that they ask again without relying on their
+        old entries.
         """
         with self.state:
             found = self.lines.behind(claim)
@@ -230,7 +230,7 @@ class AsyncSqlInbox:
     def wake(self, claims: list[str]) -> None:
         """Wake claims for a reason other than a notification.
 
-        Callers that wait on the subscription are made to notice their wakeup.
+        Callers that wait on the subscription are made to check for their wakeup.
         """
         for claim_id in claims:
             self._wakeups.wake(claim_id)
@@ -245,7 +245,7 @@ class AsyncSqlInbox:
             subscription.wake_to_check()
 
     async def stop(self) -> None:
-        """Stop the background run. If interrupted, the run still ends; `stop` may be repeated."""
+        """Stop the background run; it ends even if this call is interrupted."""
         await self._background.stop(kick=self._end)
 
     def _end(self) -> None:
@@ -277,8 +277,8 @@ class AsyncSqlInbox:
             await self._keep_listening(run)
         finally:
             self._background.leave(run)
-            # Most likely a program cancelled all of its tasks. Claims that still wait have to be
-            # woken, or they would sleep for ever.
+            # Most likely a program cancelled all of its tasks. Wake the claims that still wait,
+            # because otherwise they would sleep for ever.
             with self.state:
                 left = self.lines.waiting
             self.wake(left)
@@ -289,8 +289,8 @@ class AsyncSqlInbox:
         while self._background.is_wanted(run):
             with self.state:
                 if not self.lines.has_waiters:
-                    # No claim waits, so there is nothing to listen for, and closing should not have
-                    # to wait for a useless attempt.
+                    # No claim waits, so end the run; otherwise closing would have to wait for a
+                    # needless attempt to subscribe.
                     self._background.leave(run)
                     return
             try:
@@ -309,7 +309,7 @@ class AsyncSqlInbox:
                     self._refused = error
             except Exception as error:  # noqa: BLE001 - the waiters rely on this loop
                 _log.warning("the inbox failed, and is opened again: %r", error, exc_info=True)
-            # Meanwhile the waiting claims ask the server themselves, and find out what is wrong.
+            # Wake the waiting claims, which then ask the server and learn what is wrong.
             await self._wake_all(run)
             pause = delay(attempt, jitter=self._clock.jitter())
             attempt += 1
@@ -335,7 +335,7 @@ class AsyncSqlInbox:
             with self.state:
                 self.lines.notifies = True
             self._subscription, self._refused = subscription, None
-            # Notifications from before the subscription are lost.
+            # Probe all lines, because notifications sent before the subscription are lost.
             await self._probe_all(run)
             return await self._attend(subscription, run)
         finally:
@@ -349,7 +349,7 @@ class AsyncSqlInbox:
         def begun(subscription: AsyncNotifications) -> None:
             self._opening = subscription
             if not self._background.is_wanted(run):
-                subscription.give_up()  # stopped before there was a subscription to end
+                subscription.give_up()  # `stop` came before there was a subscription
 
         self._is_opening = True
         try:
@@ -363,7 +363,7 @@ class AsyncSqlInbox:
             self._is_opening, self._opening = False, None
 
     async def _attend(self, subscription: AsyncNotifications, run: AsyncBackgroundRun) -> bool:
-        """Listen and probe; false if no longer needed, true if the connection broke."""
+        """Listen and probe while claims wait; return true if the connection broke."""
         idle_since = self._clock.now()
         while self._background.is_wanted(run):
             now = self._clock.now()
@@ -380,14 +380,14 @@ class AsyncSqlInbox:
             if not await subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT_SECONDS:
-                await self._probe_all(run)  # all timers were late, so anything may be stale
+                await self._probe_all(run)  # all timers were late, so all results may be stale
         return False
 
     async def _poll(self, run: AsyncBackgroundRun) -> None:
         """Probe until no claim has waited for a while, or until it is time to subscribe again."""
         idle_since = self._clock.now()
         while True:
-            # Clear this before the checks, because a kick means that something has changed.
+            # Clear the event before the checks, so that a kick during the checks is not lost.
             run.kicked.clear()
             now = self._clock.now()
             if now >= self._polling_until or not self._background.is_wanted(run):
@@ -404,7 +404,7 @@ class AsyncSqlInbox:
             until = min(due_at, self._polling_until, now + LISTEN_MAX_SECONDS)
             await runtime.wait_for(run.kicked, deadline=until, clock=self._clock)
             if has_waiters and self._clock.now() > until + OVERSLEPT_SECONDS:
-                await self._probe_all(run)  # all timers were late, so anything may be stale
+                await self._probe_all(run)  # all timers were late, so all results may be stale
 
     def _ends(self, run: AsyncBackgroundRun) -> bool:
         with self.state:
@@ -422,7 +422,7 @@ class AsyncSqlInbox:
                 self._looking.request(probes), deadline=now + POLL_TIMEOUT_SECONDS
             )
         except LockError as error:
-            # The waiting claims are woken to ask the server themselves, and meet the same error.
+            # Wake the waiting claims, which then ask the server and report the same error.
             _log.debug("a look was not answered: %s", error)
             await self._wake_each([one.claim_id for one in probes], run)
             return
@@ -443,7 +443,7 @@ class AsyncSqlInbox:
             self._wake_called(message)
 
     def _probe_later(self, claim_id: str) -> None:
-        """Schedule a probe for the end of the admission window of the claim ahead of this one."""
+        """Schedule a probe for the end of the admission window of the claim ahead of `claim_id`."""
         with self.state:
             before = self.lines.due_at()
             self.lines.watch(claim_id, now=self._clock.now())
@@ -461,7 +461,7 @@ class AsyncSqlInbox:
         self._wakeups.wake(claim_id)
 
     async def _probe_all(self, run: AsyncBackgroundRun) -> None:
-        """Probe every line; wake claims that may share a hold, which such a probe can miss."""
+        """Probe every line, and wake claims that may share a hold, which a probe can miss."""
         with self.state:
             self.lines.make_all_due(now=self._clock.now())
             found = self.lines.sharing

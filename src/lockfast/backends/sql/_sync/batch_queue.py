@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/sql/_async/batch_queue.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""A queue of requests; one of them, the carrier, sends the others along with it in a batch."""
+"""A queue of requests; one request, the carrier, sends a batch of the queued requests."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
 
-# A batch that is under way for several requests, and the requests that wait for it.
+# A batch of several requests, and the requests in it.
 
 BATCH_MAX = 1_000
 """Maximum number of operations in a batch."""
 
 BATCH_GRACE_SECONDS = 1.0
 """Extra time to wait for a batch whose deadline is no later than the request's own, in seconds. The
-error of the batch says more than a timeout would."""
+wait is worthwhile because the batch's error says more than a timeout would."""
 
 
 class BatchOperation(Protocol):
@@ -51,7 +51,7 @@ A = TypeVar("A")
 
 
 class BatchRequest(Generic[E, A]):
-    """One caller's operations, each with its own `batch_key`, and the answers once they come."""
+    """One caller's operations, each with its own `batch_key`, and later their answers."""
 
     __slots__ = (
         "__weakref__",
@@ -81,7 +81,7 @@ class BatchRequest(Generic[E, A]):
         self.operations = operations
         self.deadline = deadline
         self.patience = deadline
-        """When the request stops waiting for its answer, once it is under way."""
+        """When the request, once it is under way, stops waiting for its answer."""
         self.since = since
         """When the request entered the queue."""
         self.turn = turn or Turn()
@@ -106,9 +106,9 @@ class BatchRequest(Generic[E, A]):
             self.patience = self.deadline + BATCH_GRACE_SECONDS
 
     def requeue(self, *, alone: bool) -> None:
-        """Mark the request as queued again, after nothing was done for it.
+        """Mark the request as queued again, because its batch ended without doing anything for it.
 
-        With `alone`, its next batch contains no other request.
+        With `alone`, the next batch contains no other request.
         """
         self.needs_own_batch = alone
         self.was_requeued = True
@@ -117,13 +117,13 @@ class BatchRequest(Generic[E, A]):
         self.woken.set()
 
     def deliver(self, answers: list[A], turn: Turn) -> None:
-        """Deliver the answers, and the time at which the batch got its connection."""
+        """Deliver the answers, and record in `self.turn` when the batch got its connection."""
         self._answers = answers
         self.turn.started_at = turn.started_at
         self._end()
 
     def fail(self, error: Exception) -> None:
-        """Deliver the error that made the operations fail, or that left their outcome unknown."""
+        """Deliver the error because of which the operations failed or their outcome is unknown."""
         self._error = error
         self._end()
 
@@ -139,17 +139,18 @@ class BatchRequest(Generic[E, A]):
         return errors.no_time(where=where)
 
     def answer(self) -> list[A]:
-        """Return the answer to each operation, or raise."""
+        """Return the answer to each operation, or raise the error of the batch."""
         if self._error is None:
             return self._answers
-        # One exception object raised in many places would collect the tracebacks of all of them.
+        # Raise a copy, because one exception object that many callers raise would collect all of
+        # their tracebacks.
         raise copy.copy(self._error) from self._error.__cause__
 
 
 class Batch(Generic[E, A]):
     """Requests that are sent together; one of them is the carrier.
 
-    Only the frames of the call that sends the batch keep it alive, so the batch ends with that
+    Only the frames of the call that sends the batch keep the batch alive, so it ends with that
     call.
     """
 
@@ -176,8 +177,8 @@ class Batch(Generic[E, A]):
         self.since = since
         self.deadline = since
         self.name = name
-        """The name of its first operation, if the batch may wait for a transaction that has locked
-        that name; otherwise None."""
+        """The name of the batch's first operation, if the batch may wait for a transaction that has
+        locked that name; otherwise None."""
 
     def fill(
         self,
@@ -186,12 +187,12 @@ class Batch(Generic[E, A]):
         *,
         enough: int = BATCH_MAX,
     ) -> None:
-        """Add the carrier, and the queued requests that can go with it.
+        """Add the carrier, and the queued requests that can be sent together with the carrier.
 
         A thread that carries other requests cannot leave before they have their answers, so the
         carrier's deadline counts for the whole batch. A request that would lose more than half of
-        its time that way waits for the next batch. So does a request with a `batch_key` that is
-        already in this batch.
+        its own time because of that waits for the next batch. So does a request with a `batch_key`
+        that is already in this batch.
         """
         self.deadline = carrier.deadline
         self.is_plain = carrier.needs_own_batch
@@ -213,7 +214,7 @@ class Batch(Generic[E, A]):
                 break
 
     def _ends_for(self, one: BatchRequest[E, A]) -> float:
-        """Return when the turn of this request would end if it began now."""
+        """Return when the request's turn would end if the turn began now."""
         return Turn(self.turn.patience).come(self.since, deadline=one.deadline)
 
     @property
@@ -222,7 +223,7 @@ class Batch(Generic[E, A]):
         return [operation for one in self.requests for operation in one.operations]
 
     def deliver(self, answers: Sequence[A]) -> None:
-        """Deliver to each request its share of the answers, given in the order of `operations`."""
+        """Deliver to each request its share of the answers, which are in `operations` order."""
         begin = 0
         for one in self.requests:
             end = begin + len(one.operations)
@@ -246,30 +247,30 @@ class Batch(Generic[E, A]):
         self.requests = []  # the requests' errors reference the frames that keep this batch alive
 
     def __del__(self) -> None:
-        # `requests` is missing if an interrupt hit the constructor.
+        # `requests` is missing if an interrupt struck in the constructor.
         if getattr(self, "requests", None):
             self.end()
 
 
-# Requests that wait for each other, and how one of them carries the others.
+# The queue of requests, and how one request carries the others.
 #
 # A request that comes while enough batches are under way is queued. When one of those batches
-# returns, one of the queued requests becomes the carrier, which sends the others along with it in
-# the next batch. A request that comes while nothing is under way is sent at once, by the caller's
+# returns, one of the queued requests becomes the carrier, and sends the next batch with the other
+# queued requests. A request that comes while nothing is under way is sent at once, by the caller's
 # own task or thread.
 
 BATCH_POLL_SECONDS = 0.1
-"""Poll interval of a queued request, in seconds. It polls because an interrupt may have struck the
-call that should have woken it."""
+"""Poll interval of a queued request, in seconds. The request polls because an interrupt may have
+struck the call that should have woken the request."""
 
 SHORT_QUEUE = 32
-"""Queue length up to which every request polls at that interval. In a longer queue each request
-polls less often, so that the total number of polls stays the same. Thousands of tasks that woke
-up ten times a second would leave no time for the work they wait for."""
+"""Queue length up to which every request polls every BATCH_POLL_SECONDS. In a longer queue each
+request polls less often, so that the total number of polls stays the same. Thousands of tasks that
+woke up ten times a second would leave no time for the work that they wait for."""
 
 
 class BatchQueue(Generic[E, A]):
-    """One queue of requests; a subclass defines how operations are done, and how many at a time."""
+    """One queue of requests; a subclass defines how to do operations, and how many at a time."""
 
     _enough: int = BATCH_MAX
     """Maximum number of operations in a batch."""
@@ -282,8 +283,8 @@ class BatchQueue(Generic[E, A]):
     def _begin(self) -> None:
         self._state = runtime.StateLock()
         # These three attributes have only weak references. A batch is kept alive by its carrier's
-        # frames, and a queued request by its own frames. If an interrupt removed those frames, the
-        # queue must not count on the batch or the request.
+        # frames, and a queued request by its own frames. If an interrupt ends those frames, the
+        # queue must no longer count on the batch or the request.
         self._under_way: list[weakref.ref[Batch[E, A]]] = []
         self._queue: list[weakref.ref[BatchRequest[E, A]]] = []
         self._called: weakref.ref[BatchRequest[E, A]] | None = None
@@ -300,7 +301,7 @@ class BatchQueue(Generic[E, A]):
 
     @property
     def _stale_after(self) -> float:
-        """How long a batch under way counts towards that maximum, in seconds."""
+        """How long a batch under way counts towards the maximum `_most`, in seconds."""
         raise NotImplementedError
 
     @property
@@ -317,7 +318,7 @@ class BatchQueue(Generic[E, A]):
         raise NotImplementedError
 
     def _do(self, operations: Sequence[E], deadline: float, turn: Turn | None = None) -> list[A]:
-        """Return the answer to each operation, and record in `turn` when they were sent."""
+        """Return the answer to each operation, and record in `turn` when they all were sent."""
         turn = turn or Turn(self._patience)
         batch = self._own_batch(operations[0].claim.name, turn)
         if batch is None:
@@ -379,15 +380,15 @@ class BatchQueue(Generic[E, A]):
 
     def _leave(self, request: BatchRequest[E, A]) -> None:
         if request.is_answered:
-            return  # a batch contained it, so it is no longer in the queue
+            return  # a batch contained the request, so it is not queued
         with self._state:
             is_carried = request.is_under_way
             request.has_left = True
         if not is_carried:
-            self._call_next()  # it was in the queue, and may have been called to carry a batch
+            self._call_next()  # the request may have been called to carry a batch
 
     def _call_next(self) -> None:
-        """Call the queued request with the latest deadline to carry a batch, if one may be sent."""
+        """If a batch may be sent, call the queued request with the latest deadline to carry it."""
         if not self._queue:
             return
         with self._state:
@@ -400,13 +401,13 @@ class BatchQueue(Generic[E, A]):
     def _called_one(self) -> BatchRequest[E, A] | None:
         """Return the request that was called to carry a batch and has not done so yet.
 
-        New requests let it go first.
+        New requests wait until the called request has sent its batch.
         """
         request = None if self._called is None else self._called()
         return request if request is not None and request.waits else None
 
     def _waiting(self) -> list[BatchRequest[E, A]]:
-        """Return the queued requests in order, and drop those that are no longer waiting."""
+        """Return the queued requests in order, after dropping requests that no longer wait."""
         requests, refs = list[BatchRequest[E, A]](), list[weakref.ref[BatchRequest[E, A]]]()
         for ref in self._queue:
             one = ref()
@@ -421,7 +422,8 @@ class BatchQueue(Generic[E, A]):
     def _own_batch(self, name: str, turn: Turn) -> Batch[E, A] | None:
         """Return a batch for one request; None if the request has to be queued.
 
-        It is queued if others are, if enough batches are under way, or if one has the same name.
+        The request is queued if other requests are queued, if enough batches are under way, or if
+        one of these batches has the same name.
         """
         with self._state:
             if self._queue:
@@ -437,7 +439,7 @@ class BatchQueue(Generic[E, A]):
         return batch
 
     def _next_batch(self, carrier: BatchRequest[E, A]) -> Batch[E, A] | None:
-        """Return a batch of the carrier and other queued requests, None if none may be sent now."""
+        """Return a batch of the carrier and other queued requests; None if no batch may be sent."""
         with self._state:
             called = self._called_one()
             is_its_turn = carrier.waits and (called is None or called is carrier)
@@ -450,7 +452,7 @@ class BatchQueue(Generic[E, A]):
         return batch
 
     def _time_to_go(self) -> float | None:
-        """Return the current time, None if enough batches are under way."""
+        """Return the current time if another batch may be sent; None if enough are under way."""
         now, count = self._clock.now(), 0
         for ref in self._under_way:
             batch = ref()
@@ -478,7 +480,7 @@ class BatchQueue(Generic[E, A]):
         except OutcomeUnknown as error:
             self._progress.failed(self._clock.now())
             batch.fail(error)
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - the waiting requests raise it
             if batch.is_plain:
                 batch.fail(error)
             else:
@@ -490,19 +492,19 @@ class BatchQueue(Generic[E, A]):
     def _split(self, batch: Batch[E, A]) -> None:
         """Queue each request for a batch of its own.
 
-        The server refused the whole batch, perhaps because of only one of the requests.
+        The server refused the whole batch, perhaps because of a single request in it.
         """
         with self._state:
             for one in batch.requests:
                 self._queue.append(weakref.ref(one))
                 one.requeue(alone=True)
-            batch.requests = []  # another batch may contain them before this one ends
+            batch.requests = []  # another batch may contain them before this batch ends
 
     def _requeue(self, batch: Batch[E, A], error: BackendUnavailable) -> None:
         """Queue each request again, but only once and only if requests have their own timeout.
 
-        Nothing was done for these requests. Without a second attempt, one batch that a busy machine
-        could not finish would fail all of its requests.
+        The batch did nothing for these requests. Without a second attempt, a single batch that a
+        busy machine could not finish would fail all of its requests.
         """
         with self._state:
             for one in batch.requests:
@@ -511,7 +513,7 @@ class BatchQueue(Generic[E, A]):
                 else:
                     self._queue.append(weakref.ref(one))
                     one.requeue(alone=False)
-            batch.requests = []  # another batch may contain them before this one ends
+            batch.requests = []  # another batch may contain them before this batch ends
 
     def _keep(self, task: runtime.Task | None) -> None:
         if task is not None:
@@ -520,7 +522,7 @@ class BatchQueue(Generic[E, A]):
     # -- ending ------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Cancel the batches that run in their own tasks; their requests get OutcomeUnknown."""
+        """Cancel the batches that run in tasks of their own; their requests get OutcomeUnknown."""
         for task in self._tasks:
             task.cancel()
             task.join()

@@ -20,28 +20,29 @@ if TYPE_CHECKING:
     from lockfast.backends.sql.steps import Query, Rows
     from lockfast.runtime.clock import Clock
 
-# Connections that the application lends, each for one request, and always given back.
+# Connections that the application lends, each for one request, and that are always given back.
 #
 # The caller itself never calls a foreign pool, because the pool's timeouts are not ours, and a
 # cancellation or an interrupt in the middle of a call could lose a connection for good. So each
 # borrowed connection has a returner, which is a task or a thread. The returner takes the
-# connection, waits until it is no longer needed, has its state restored, and gives it back.
+# connection, waits until the connection is no longer needed, restores its state, and gives it back.
 
 CLOSE_WITHIN_SECONDS = 5.0
 """How long closing waits for connections that are being given back, in seconds."""
 
 DECIDE_WITHIN_SECONDS = 1.0
-"""How long closing waits for connections still being taken, which nobody needs any more."""
+"""How long closing waits for connections that are still being taken but no longer needed, in
+seconds."""
 
 RETURN_POLL_SECONDS = 0.5
-"""Poll interval of a returner, in seconds. By polling it notices that a connection is no longer
-needed, even if an interrupt kept that from being signalled."""
+"""Poll interval of a returner, in seconds. By polling, the returner notices that its connection is
+no longer needed, even if an interrupt prevented the signal."""
 
 _DRIVERS = ("psycopg", "pymysql", "asyncmy")
 
 
 class Borrower:
-    """Borrows connections from one source; a transport uses it in place of a server address."""
+    """Borrows connections from one source; a transport uses a borrower like a server address."""
 
     def __init__(self, source: Source, *, where: str, clock: Clock) -> None:
         self.where = where
@@ -55,7 +56,7 @@ class Borrower:
         self._returners: set[Returner] = set()
 
     def lend(self, *, deadline: float) -> Borrowed:
-        """Return a borrowed connection that is still being taken."""
+        """Begin to take a connection from the source; return the borrowed connection at once."""
         if os.getpid() != self._process and self._source.is_inherited():
             raise ConfigurationError(
                 f"{self.where}: its connections were made before this process was forked, and "
@@ -79,7 +80,7 @@ class Borrower:
         return borrowed
 
     def connection_of(self, returner: Returner, *, deadline: float) -> Any:  # noqa: ANN401 - a driver's
-        """Return the driver's connection, or raise the driver's error or one of ours."""
+        """Return the driver's connection; raise the driver's error or a LockError if that fails."""
         runtime.wait_for(returner.is_decided, deadline=deadline, clock=self._clock)
         lent, error = returner.lent, returner.error
         if lent is not None:
@@ -102,7 +103,7 @@ class Borrower:
         ) from error
 
     def refuse_dead(self) -> None:
-        """Raise if the source can offer no other connection than the dead one."""
+        """Raise if the source has no other connection than the dead one."""
         if not self.has_others:
             raise BackendUnavailable(
                 f"{self.where}: your connection is closed; give one that is open, or a pool, which "
@@ -124,11 +125,12 @@ class Borrower:
             keepers = list(self._returners)
         for one in keepers:
             if not one.has_begun and one.task is None and one.is_over.is_set():
-                continue  # an interrupt struck before the returner could start, so it never will
+                continue  # an interrupt prevented the start of the returner
             patience = CLOSE_WITHIN_SECONDS
             if not one.is_decided.is_set() and one.task is not None:
-                # A thread that waits in a foreign pool cannot be ended. It gives back any
-                # connection that it still gets, since nobody needs it any more.
+                # A thread that waits in a foreign pool cannot be ended. If the thread still gets a
+                # connection, it gives the connection back at once, because nobody needs it any
+                # more.
                 one.task.cancel()
                 patience = DECIDE_WITHIN_SECONDS
             deadline = self._clock.now() + patience
@@ -143,7 +145,7 @@ class Borrower:
 class Borrowed:
     """One borrowed connection.
 
-    If this object is lost after the connection was used, the connection goes back as broken.
+    If this object is lost after the connection was used, the connection is given back as broken.
     """
 
     _returner: Returner | None = None
@@ -153,14 +155,14 @@ class Borrowed:
         self._borrower = borrower
 
     def connection(self, *, deadline: float) -> Any:  # noqa: ANN401 - a driver's
-        """Return the driver's connection, or raise the driver's error or one of ours."""
+        """Return the driver's connection; raise the driver's error or a LockError if that fails."""
         returner = self._returner
         if returner is None:
             raise BackendUnavailable(f"{self._borrower.where}: it was given back before it came")
         return self._borrower.connection_of(returner, deadline=deadline)
 
     def abort_with(self, cut: Callable[[], None]) -> None:
-        """Set the method that ends the use of the connection if the returner has to stop first.
+        """Set the method with which the returner cuts the connection if it has to stop early.
 
         Only a weak reference to the method is kept.
         """
@@ -176,7 +178,7 @@ class Borrowed:
         if returner is not None:
             returner.settle = settle
             returner.is_over.set()
-            # done last, so that `__del__` can still give it back after an interrupt
+            # done last, so that after an interrupt `__del__` can still give the connection back
             self._returner = None
 
     def forget(self) -> None:
@@ -184,8 +186,8 @@ class Borrowed:
         self._returner = None
 
     def __del__(self) -> None:
-        # This has an effect only if an interrupt took the connection from its owner before it was
-        # given back.
+        # This has an effect only if an interrupt struck, and the owner lost the connection before
+        # giving it back.
         self.give_back()
 
 
@@ -210,13 +212,13 @@ class Returner:
     def keep(self) -> None:
         """Take a connection, wait until it is no longer needed, and give it back.
 
-        Raises no errors, since nobody would see them.
+        Raises no errors, because no caller would see them.
         """
         self.has_begun = True
         try:
             try:
                 self.lent = self._source.take(self._patience)
-            except Exception as error:  # noqa: BLE001 - foreign code; its caller gets it
+            except Exception as error:  # noqa: BLE001 - foreign code; the borrower gets it
                 self.error = error
             finally:
                 self.is_decided.set()
@@ -233,11 +235,11 @@ class Returner:
                 self.is_over.wait(RETURN_POLL_SECONDS)
             # A connection that was not used is unchanged.
             is_whole = not self.is_used if self.settle is None else self.settle()
-        except Exception as error:  # noqa: BLE001 - it is given back all the same
+        except Exception as error:  # noqa: BLE001 - the connection is given back all the same
             _log.debug("a connection that was lent is not whole: %r", error)
         finally:
-            # If a program cancels all tasks, the request that uses the connection may not have
-            # noticed yet, so its use has to be ended first.
+            # If a program cancels all tasks, the returner may be cancelled before the request that
+            # uses the connection. So cut the connection before giving it back.
             cut = None if self.cut is None or self.is_over.is_set() else self.cut()
             if cut is not None:
                 cut()
@@ -253,18 +255,19 @@ class Returner:
 
 _log = logging.getLogger("lockfast")
 
-# Makes a store's connection a borrowed one, which is taken from the application and given back as
-# it was.
+# Turns a store's connection into a borrowed connection, which is taken from the application and
+# given back in its original state.
 
 SETTLE_WITHIN_SECONDS = 2.0
-"""Timeout for restoring a connection's state, in seconds; after that it goes back closed."""
+"""Timeout for restoring a connection's state, in seconds; after that the connection is closed
+before it is given back."""
 
 
 class BorrowedConnection:
     """A borrowed connection; this class must precede the store's own class among the bases.
 
-    A connection that a factory made is ours, so it is kept like one that we opened, and closed at
-    the end.
+    A connection from a factory function belongs to us. We keep it like a connection that we opened,
+    and close it at the end.
     """
 
     _clock: Clock
@@ -284,7 +287,7 @@ class BorrowedConnection:
         raise NotImplementedError
 
     def _prepare(self, *, deadline: float) -> None:
-        """Save the state that has to be restored at the end, if any."""
+        """Save the state, if any, that has to be restored when the connection is given back."""
 
     def _restore_queries(self) -> Sequence[Query]:
         """Return the queries that restore the connection's state."""
@@ -293,7 +296,7 @@ class BorrowedConnection:
     # -- taking ------------------------------------------------------------------------
 
     def connect(self, address: Borrower, *, deadline: float) -> None:
-        """Take a connection that is alive, or raise the driver's error or one of ours."""
+        """Take a connection that is alive; if that fails, raise the driver's or our own error."""
         self.is_borrowed = not address.is_ours
         while True:
             borrowed = self._borrowed = address.lend(deadline=deadline)
@@ -307,8 +310,8 @@ class BorrowedConnection:
             if is_alive:
                 break
             self._borrowed = None
-            # If the source has no other connection, leave the dead one as it is, for the
-            # application to find.
+            # If the source has no other connection, leave the dead connection untouched, so that
+            # the application can see what happened to it.
             borrowed.give_back(_dead if address.has_others else _untouched)
             address.refuse_dead()
         borrowed.abort_with(self._disconnect)
@@ -327,7 +330,7 @@ class BorrowedConnection:
         try:
             answers = super().exchange(requests, deadline=deadline)  # type: ignore[misc]
         except Exception:
-            self._is_asking = False  # the connection is closed, or as usable as before
+            self._is_asking = False  # the connection is closed, or still usable
             raise
         self._is_asking = False
         return answers
@@ -344,7 +347,7 @@ class BorrowedConnection:
     # -- giving back -------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give the connection back; its returner first restores the state in which it was taken."""
+        """Give the connection back; its returner restores the original state first."""
         borrowed, self._borrowed = self._borrowed, None
         if borrowed is not None:
             borrowed.give_back(self._settle)
@@ -354,10 +357,10 @@ class BorrowedConnection:
         super()._disconnect()  # type: ignore[misc]
 
     def _settle(self) -> bool:
-        """Restore the connection's state; false if it had to be closed instead."""
+        """Restore the connection's state; return false if it had to be closed instead."""
         if self._is_there and (self._is_asking or not self.is_borrowed):
-            # Close the connection if it is our own, or if a request on it was interrupted twice. In
-            # the second case the next reader would get the reply to another request.
+            # Close the connection if it is our own, or if a request on it was interrupted twice.
+            # After such an interrupt the next request would read the reply to the interrupted one.
             self._disconnect()
         if self._is_there:
             try:

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
-# Creating the tables if they are missing, and dropping them on request.
+# Creates the tables if they are missing, and drops them on request.
 
 
 def make_tables(transport: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
     """Create the tables, and return whether they were missing.
 
     Raises ConfigurationError if existing tables are not ours, or if this user may not create them.
-    If the tables exist, the user does not need the right to create tables.
+    If the tables exist already, the user does not need the right to create tables.
     """
     if tables_exist(transport, tables, deadline=deadline):
         return False
     try:
         transport.look(tables.make, deadline=deadline)
     except ConfigurationError as error:
-        # Another user may have created the tables since we checked. This user is then not allowed
-        # to set the comment on them, which is no reason to fail.
+        # Another user may have created the tables since we checked. Then this user may not set the
+        # tables' comment, which is no reason to fail.
         if tables_exist(transport, tables, deadline=deadline):
             return False
         if not transport.refusals.is_forbidden(error.__cause__):
@@ -64,7 +64,7 @@ def drop_tables(transport: SqlTransport[Any], tables: Tables, *, deadline: float
 
 
 def tables_exist(transport: SqlTransport[Any], tables: Tables, *, deadline: float) -> bool:
-    """Return whether the tables exist; raise if they are not ours, or too new."""
+    """Return whether the tables exist; raise if they are not ours or of a newer format."""
     rows = transport.ask(tables.look(), deadline=deadline)
     return _checked(tables, rows, where=transport.where)
 
@@ -76,7 +76,7 @@ def _checked(tables: Tables, rows: Rows, *, where: str) -> bool:
         raise ConfigurationError(f"{where}: {error}") from None
 
 
-# Schema bootstrap on first use: check once for the tables, and create them if they are missing.
+# Schema bootstrap on first use: checks once for the tables, and creates them if they are missing.
 
 
 class SchemaBootstrap:
@@ -95,8 +95,8 @@ class SchemaBootstrap:
         look = partial(make_tables, self._transport, self._tables, deadline=deadline)
         looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
         if looked.has_failed and not looked.was_ours:
-            # Try once more, because otherwise one check that a busy machine could not finish would
-            # fail every caller that shared it.
+            # Another caller's check failed. Try once more, because otherwise one check that a busy
+            # machine could not finish would fail every caller that shared it.
             looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
         if not looked.is_known:
             raise errors.no_time(where=self._transport.where)
@@ -112,11 +112,12 @@ class SchemaBootstrap:
         self._looking.after_fork_in_child()
 
 
-# Idle names are reaped now and then, and never at the expense of a caller.
+# Reaps idle names now and then, in the background, so that no caller waits for that.
 
 REAP_EVERY_VERBS = 64
 REAP_BATCH = 64
-"""Maximum number of reaping rounds run at once if several are overdue; any others are skipped."""
+"""Maximum number of reaping rounds run in a row if several are overdue; further rounds are skipped.
+"""
 
 
 class NameReaper:
@@ -130,7 +131,7 @@ class NameReaper:
         self._due = 0
 
     def count(self, releases: int = 1) -> None:
-        """Count releases; a round is due at the first one, and after `REAP_EVERY_VERBS` more."""
+        """Count releases; a round is due at the first, and then every `REAP_EVERY_VERBS`."""
         with self._state:
             self._until_next -= releases
             if self._until_next <= 0:
@@ -149,8 +150,8 @@ class NameReaper:
             for _ in range(due):
                 gone += self._reap(deadline)
         except LockError:
-            # The next caller that uses the store will see what is wrong with it. The names that are
-            # left are reaped another time.
+            # The next call to the store reports what is wrong. The remaining names are reaped
+            # another time.
             return gone
         return gone
 
@@ -167,11 +168,11 @@ class NameReaper:
         return gone + self._transport.transact(steps, deadline=deadline)
 
 
-# Connections that have been idle for a while are closed, because others need the server's
+# Closes connections that have been idle for a while, because other clients need the server's
 # connections too.
 #
 # The same background run reaps idle names, outside of the client's calls. So no call waits for the
-# reaping, and no call that succeeded fails because of it.
+# reaping, and no call fails because the reaping failed.
 
 REAPER_BUSY_SECONDS = 10.0
 """Interval between two checks while no connection is idle, in seconds."""
@@ -181,7 +182,7 @@ REAP_TIMEOUT_SECONDS = 2.0
 
 
 class IdleReaper:
-    """Reaps idle connections and names in the background, for as long as there are connections."""
+    """Reaps idle connections and names in the background, while there are connections."""
 
     def __init__(self, transport: SqlTransport[Any], name_reaper: NameReaper, clock: Clock) -> None:
         self._transport = transport
@@ -191,7 +192,7 @@ class IdleReaper:
 
     def begin(self) -> None:
         """Start the background run, unless it is running already."""
-        # Every request passes here, and nearly always finds the run alive.
+        # A fast path, because every request calls `begin` and nearly always finds the run alive.
         run = self._background.current
         if run is None or run.task is None or not run.task.is_alive():
             self._background.is_running()
@@ -206,7 +207,7 @@ class IdleReaper:
 
     def _run(self, run: BackgroundRun) -> None:
         while self._background.is_wanted(run):
-            # Pause first, because the loop starts before there is a connection.
+            # Pause first, because the run begins before there is a connection.
             now, due_at = self._clock.now(), self._transport.give_back()
             until = (
                 now + REAPER_BUSY_SECONDS
@@ -222,4 +223,4 @@ class IdleReaper:
         was_wanted = self._background.is_wanted(run)
         self._background.leave(run)
         if was_wanted and self._transport.connections:
-            self.begin()  # a caller connected after the last check, and relied on this run
+            self.begin()  # a caller connected after the last check and relied on this run

@@ -2,7 +2,7 @@
 # Do not edit: change the source and run `make generate`.
 """Where borrowed connections come from: pools, engines, connections, and connect functions.
 
-Sources are recognised by what they can do, not by their class, so that none of these libraries has
+Sources are recognised by their attributes, not by their class, so that none of these libraries has
 to be installed. A source may block for as long as it likes without delaying the caller; see
 `borrowed`.
 """
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BorrowedFrom:
-    """A driver's connection, and the object to give back for it."""
+    """A driver's connection, and the object that is given back to the source in its place."""
 
     connection: Any
     handle: Any
 
 
 class Source:
-    """Where connections come from and go back to; everything it calls is the application's code."""
+    """Where connections come from and go back to; a source calls the application's code."""
 
     room: int | None = None
-    """How many connections it lends at once, None for any number."""
+    """How many connections the source lends at once; None means any number."""
     is_ours = False
-    """Whether its connections are ours to keep and to close."""
+    """Whether the connections from this source are ours to keep and to close."""
     has_others = True
-    """Whether it can replace a dead connection."""
+    """Whether the source can replace a dead connection."""
     lack = "its pool had none to lend; let that have more room, or give the locks one of their own"
 
     def why_none(self) -> str:
-        """Return why it gave no connection in time, and what to do about it."""
+        """Return why the source gave no connection in time, and what to do about that."""
         return self.lack
 
     def take(self, patience: float) -> BorrowedFrom:
-        """Return a connection; waiting longer than `patience` seconds is useless."""
+        """Return a connection; after `patience` seconds nobody waits for it any more."""
         raise NotImplementedError
 
     def give_back(self, lent: BorrowedFrom, *, is_whole: bool) -> None:
-        """Give the connection back; if it is not whole, it must not be used again."""
+        """Give the connection back; unless `is_whole`, nobody may use the connection again."""
         raise NotImplementedError
 
     def is_inherited(self) -> bool:
-        """Whether its connections, in a forked child, may belong to the parent."""
+        """Return whether, in a forked child, the source's connections may belong to the parent."""
         return True
 
 
@@ -100,7 +100,7 @@ class EngineSource(Source):
             lent.handle.close()
 
     def is_inherited(self) -> bool:
-        """False after `dispose(close=False)` in the child, which gives the engine another pool."""
+        """Return false after `dispose(close=False)` in the child, which replaces the pool."""
         return self._pool is self._engine.pool and type(self._pool).__name__ != "NullPool"
 
 
@@ -113,8 +113,8 @@ class ConnectionSource(Source):
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - see above
         self._connection = connection
-        # psycopg's own lock keeps the application's cursors out while we use the connection; other
-        # drivers have none.
+        # psycopg's own lock keeps the application's cursors out while we use the connection;
+        # connections of other drivers have no lock.
         self._lock = getattr(connection, "lock", None) or runtime.Lock()
 
     def take(self, patience: float) -> BorrowedFrom:
@@ -149,28 +149,28 @@ class FactorySource(Source):
         _end(lent.connection)
 
     def is_inherited(self) -> bool:
-        """Always false, because each connection is new."""
+        """Return false, because each connection is new."""
         return False
 
 
 def _end(connection: Any) -> None:  # noqa: ANN401 - see above
     """Close the connection if it is open.
 
-    PyMySQL raises on a second close, even if it was the application that closed it first.
+    PyMySQL raises on a second close, even if the application did the first.
     """
     if getattr(connection, "open", True):
         _awaited(connection.close())
 
 
 def _awaited(answer: Any) -> Any:  # noqa: ANN401 - see above
-    """Return the answer of a foreign function, awaited if it has to be."""
+    """Return the result of a foreign function, after awaiting the result if it is awaitable."""
     return answer
 
 
 def _room_of(pool: Any) -> int | None:  # noqa: ANN401 - see above
     if type(pool).__name__ == "AssertionPool":
         return 1
-    # SQLAlchemy has the overflow only in this private attribute; -1 means unlimited, as does a size
-    # of 0.
+    # SQLAlchemy has the overflow only in this private attribute. An overflow of -1 or a size of 0
+    # means unlimited.
     size, overflow = getattr(pool, "size", None), getattr(pool, "_max_overflow", -1)
     return None if size is None or overflow < 0 or not size() else int(size() + overflow)

@@ -1,1 +1,1 @@
-"""The SQLite backend, written once as the source of both flavours."""
+"""The SQLite backend: the source of both flavours."""

@@ -108,15 +108,16 @@ class SqliteBackend(Backend):
         try:
             self._ask(self._database.withdraw, claim, deadline=deadline, tombstone=tombstone)
         finally:
-            # Do not forget the claim earlier. Until now it could be woken to check when a claim
-            # ahead of it left, and the record of such a wakeup would stay behind.
+            # Forget the claim only now. Until the withdrawal ended, the claim could be woken when a
+            # claim ahead of it left, and the record of a wakeup after `_forget` would never be
+            # removed.
             self._forget(claim.id)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
         database, clock = self._database, self._clock
-        # Asking again at the deadline is also the safety net for a lost wakeup. For our first claim
-        # at the name the deadline is at most one admission window away, and that claim wakes the
-        # next one when it leaves.
+        # The request at the deadline is also the safety net for a lost wakeup. For our first claim
+        # at the name the deadline is at most one admission window away, and when that claim leaves,
+        # it wakes our next claim.
         while (now := clock.now()) < deadline:
             is_first = database.waiters.is_first(claim)
             if is_first and deadline - now <= SHORT_WAIT_SECONDS and database.is_any_dead(claim):
@@ -136,8 +137,8 @@ class SqliteBackend(Backend):
         self._subscription.wake_to_check()
 
     def _hear(self, claim_id: str) -> None:
-        # A wakeup may come before the first reply to the claim; `try_acquire` then finds it
-        # recorded here.
+        # A wakeup may come before the first reply to the claim. Record the wakeup, so that
+        # `try_acquire` finds it.
         self._early_wakeups.add(claim_id)
         if self._wakeups.wake(claim_id):
             self._early_wakeups.discard(claim_id)

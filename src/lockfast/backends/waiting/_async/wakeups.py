@@ -1,4 +1,4 @@
-"""A client's inbox: which of its waiting claims should ask again.
+"""The inbox of a client, which records the waiting claims that should ask again.
 
 A client has one subscription, not one per lock. A wakeup is a hint, and may arrive before its claim
 waits for it.
@@ -24,7 +24,7 @@ class WakeupSource(Protocol):
 
 
 class AsyncWakeups:
-    """The wakeups that have arrived, by claim; any thread may deliver one."""
+    """The wakeups that have arrived, by claim; any thread may deliver a wakeup."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class AsyncWakeups:
             self._events[claim_id] = runtime.WakeEvent()
 
     def wake(self, claim_id: str) -> bool:
-        """Wake the claim, so that it asks again; false if nobody expects a wakeup for it."""
+        """Wake the claim, so that it asks again; false if nobody expects its wakeups."""
         event = self._events.get(claim_id)
         if event is not None:
             event.set()
@@ -46,7 +46,7 @@ class AsyncWakeups:
     async def wait(
         self, claim_id: str, *, deadline: float, subscription: WakeupSource | None = None
     ) -> bool:
-        """Wait for a wakeup, or return at once if one came since the last wait; false if none came.
+        """Wait for a wakeup unless one came since the last wait; false if no wakeup came in time.
 
         With a subscription, the waiter may read the source of the wakeups itself.
         """

@@ -2,7 +2,7 @@
 # Do not edit: change the source and run `make generate`.
 """A background job of a client, on which other code relies.
 
-The job ends when nobody needs it, and the next caller that needs it starts it again. A run is
+The job ends when no caller needs it, and the next caller that needs it starts it again. A run is
 recorded before its task starts. So if an interrupt strikes the caller that starts it, the next
 caller finds the run unfinished and starts a new one.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class BackgroundRun:
-    """One run of the job; it exists before its task does."""
+    """One run of the job; this object exists before the task of the run does."""
 
     def __init__(self) -> None:
         self.stopping = runtime.WakeEvent()
@@ -34,12 +34,12 @@ class BackgroundRun:
         self.task: runtime.Task | None = None
 
     def is_alive(self) -> bool:
-        """Whether the run can be relied on; false if an interrupt struck while it was started."""
+        """Whether the task of the run is alive; false too if an interrupt prevented its start."""
         return self.task is not None and self.task.is_alive()
 
 
 class Background:
-    """Runs a job; callers rely on one run at a time, while older runs may still be ending."""
+    """Runs a job; callers rely on the latest run, while older runs may still be ending."""
 
     def __init__(self, work: Callable[[BackgroundRun], None], *, name: str, clock: Clock) -> None:
         self._work = work
@@ -47,11 +47,11 @@ class Background:
         self._clock = clock
         self._state = runtime.StateLock()
         self.current: BackgroundRun | None = None
-        """The run on which callers rely, None if there is none."""
+        """The run on which callers rely, or None."""
         self._runs: set[BackgroundRun] = set()
 
     def is_running(self) -> bool:
-        """Start the job unless it runs already; false if it cannot be started."""
+        """Start the job unless it is running already; false if the job cannot be started."""
         run = self.current
         if run is not None and run.is_alive():
             return True
@@ -79,7 +79,7 @@ class Background:
             run.kicked.set()
 
     def leave(self, run: BackgroundRun) -> None:
-        """Let no caller rely on this run any more, because it is about to end."""
+        """Record that callers must not rely on this run any more, because it is about to end."""
         with self._state:
             if self.current is run:
                 self.current = None
@@ -108,7 +108,7 @@ class Background:
         If an interrupt strikes this call, the runs still end, and a repeated call waits for them
         again.
         """
-        self.current = None  # every run sees this, whatever happens below
+        self.current = None  # every run sees this change, whatever happens below
         with self._state:
             runs = list(self._runs)
         for one in runs:
@@ -124,7 +124,7 @@ class Background:
 
     def after_fork_in_child(self) -> None:
         """Start empty, because the parent's runs do not exist in the child."""
-        fork.abandon(self._runs)  # a task that ends here would be reported as if it were ours
+        fork.abandon(self._runs)  # otherwise the child would report the end of the parent's tasks
         self._state = runtime.StateLock()
         self.current, self._runs = None, set()
 

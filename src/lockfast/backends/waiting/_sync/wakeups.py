@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/waiting/_async/wakeups.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""A client's inbox: which of its waiting claims should ask again.
+"""The inbox of a client, which records the waiting claims that should ask again.
 
 A client has one subscription, not one per lock. A wakeup is a hint, and may arrive before its claim
 waits for it.
@@ -26,7 +26,7 @@ class WakeupSource(Protocol):
 
 
 class Wakeups:
-    """The wakeups that have arrived, by claim; any thread may deliver one."""
+    """The wakeups that have arrived, by claim; any thread may deliver a wakeup."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class Wakeups:
             self._events[claim_id] = runtime.WakeEvent()
 
     def wake(self, claim_id: str) -> bool:
-        """Wake the claim, so that it asks again; false if nobody expects a wakeup for it."""
+        """Wake the claim, so that it asks again; false if nobody expects its wakeups."""
         event = self._events.get(claim_id)
         if event is not None:
             event.set()
@@ -48,7 +48,7 @@ class Wakeups:
     def wait(
         self, claim_id: str, *, deadline: float, subscription: WakeupSource | None = None
     ) -> bool:
-        """Wait for a wakeup, or return at once if one came since the last wait; false if none came.
+        """Wait for a wakeup unless one came since the last wait; false if no wakeup came in time.
 
         With a subscription, the waiter may read the source of the wakeups itself.
         """

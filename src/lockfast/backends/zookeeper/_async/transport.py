@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Asks the members of an ensemble about themselves. `diagnostics` interprets the replies.
 
 DIAGNOSE_TIMEOUT_SECONDS = 1.0
-"""Time in which a member has to answer; otherwise it is reported as silent."""
+"""Timeout for a member's reply, in seconds; a member that does not reply is reported as silent."""
 
 
 async def diagnosed(
@@ -44,7 +44,8 @@ async def diagnosed(
     seconds: float,
 ) -> list[Finding]:
     """Return what the ensemble can guarantee; unreadable facts become notes, not errors."""
-    # The members are asked outside the session, and on a thread, because this is rare and blocks.
+    # Ask the members outside of the session, and on a thread, because these requests are rare and
+    # block.
     worker = runtime.Worker("lockfast-doctor")
     try:
         members = await worker.run(
@@ -65,10 +66,11 @@ async def diagnosed(
     return findings(facts)
 
 
-# The ZooKeeper transport expresses the requests of a session in nodes; `sessions` has the reasons.
+# The ZooKeeper transport implements the requests of a session with nodes; `sessions` explains the
+# requests.
 #
-# A claim is a node, and the line is the list of children of its name's node. A claim is admitted by
-# its place at the front of the line, and by nothing else.
+# A claim is a node, and the line is the list of children of its name's node. A claim is admitted
+# once it is at the front of the line; nothing else records the admission.
 
 REFUSED_CHECKS = (NoNodeError, NoAuthError)
 
@@ -102,7 +104,7 @@ class AsyncZooKeeperTransport:
 
     @property
     def greeting(self) -> SessionHandshake:
-        """The handshake of the last connection; the member asked the leader before it answered."""
+        """The last connection's handshake; the member asked the leader before it replied."""
         return self._connection.greeting
 
     # -- the session -------------------------------------------------------------------
@@ -113,15 +115,15 @@ class AsyncZooKeeperTransport:
         return Opening(greeting.granted, greeting.opened_at)
 
     async def beat(self, *, confirm: bool, deadline: float) -> KeepAliveReply:
-        """Send a transaction if `confirm`, else a `sync`, which the next transaction confirms."""
+        """Send a transaction, or without `confirm` a `sync`; the next transaction confirms it."""
         root, where = self._address.root, self.where
         request = requests.Confirm(root) if confirm else requests.Sync(root)
         sent_at = self._clock.now()
         [answer] = await self._connection.ask(request, deadline=deadline)
         if isinstance(answer, list):
             [answer] = checked(answer, is_complete=True, where=where)
-        # If our top node was deleted, or access to it was denied, the refusal was a transaction
-        # too, so it confirms the session.
+        # A refusal because our top node is missing or access is denied was a transaction too, so it
+        # confirms the session.
         if isinstance(answer, KazooException) and not (
             confirm and isinstance(answer, REFUSED_CHECKS)
         ):
@@ -133,8 +135,8 @@ class AsyncZooKeeperTransport:
             requests.GetEphemerals(self._address.root), deadline=deadline
         )
         if isinstance(paths, KazooException):
-            # ZooKeeper before 3.6 cannot list a session's nodes. A withdrawal looks for its own
-            # node in any case.
+            # ZooKeeper before 3.6 cannot list a session's nodes. That is tolerable, because a
+            # withdrawal always looks for the claim's own node.
             return []
         return [own for path in paths if (own := _own(path)) is not None]
 
@@ -153,7 +155,7 @@ class AsyncZooKeeperTransport:
         return await self._lines.arrive(one, deadline=deadline)
 
     async def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Return true; the place is enough, since no node is ever added in front of another."""
+        """Return true; the place is enough, because nodes are only ever added at the end."""
         del one, line, deadline
         return True
 
@@ -166,8 +168,8 @@ class AsyncZooKeeperTransport:
     ) -> Sequence[SeenEntry | None]:
         """Return the entry at each key; None where there is none.
 
-        A watch requested together with a node's data is not kept if the node is gone, and the reply
-        says so.
+        ZooKeeper keeps no watch on a node that does not exist; the reply shows that the node is
+        missing.
         """
         del line
         answers = await self._requests.ask_each(
@@ -196,12 +198,12 @@ class AsyncZooKeeperTransport:
             return any(await self.remove([(key, None) for key in keys], deadline=deadline))
         if one.key is None:
             return False
-        # The two are sent together, in this order, because a delete cannot name the czxid of its
+        # Send both requests together, in this order, because a delete cannot check the czxid of the
         # node.
         asked = [requests.Exists(one.key, None), requests.Delete(one.key, -1)]
         if node_of(one.key.rpartition("/")[2]).is_late:
-            # This delete is sent together with the others. The server refuses it if another claim
-            # has joined in between.
+            # Delete the name's node too, in the same round trip. The server refuses this delete if
+            # another claim has joined in between.
             asked.append(requests.Delete(door.path, -1))
         stat, is_deleted, *_ = await self._requests.ask(*asked, deadline=deadline)
         return is_deleted is True and is_ours(stat, one)
@@ -214,7 +216,7 @@ class AsyncZooKeeperTransport:
         return is_ours(answer, one)
 
     def touch(self, key: str, one: SessionClaim, heard: Callable[[bool], None]) -> None:
-        """Touch the node by writing the data that it already has."""
+        """Touch the node: write the same data again."""
 
         def replied(answer: KazooReply) -> None:
             heard(not isinstance(answer, KazooException) or isinstance(answer, NoNodeError))
@@ -266,7 +268,7 @@ def _seen(answer: KazooReply) -> SeenEntry | None:
 
 
 def _age(milliseconds: int) -> float:
-    """Return the age in seconds of a time on the server's clock, measured by ours."""
+    """Return the seconds, by our clock, since a time that the server's clock reported."""
     return max(0.0, time.time() - milliseconds / 1000)
 
 

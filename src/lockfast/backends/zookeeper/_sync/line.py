@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 # A claim joins the line of its name as an ephemeral sequential node below the name's node.
 #
-# The request that creates it and the request for the list of children are sent together. The list
-# is read on the same connection after the create, so it contains every claim with a smaller
-# sequence number, and needs no `sync`. The create is a transaction, so a majority has confirmed the
-# session with it.
+# The request that creates the node and the request for the list of children are sent together. The
+# list is read on the same connection after the create, so it contains every claim with a smaller
+# sequence number, and needs no `sync`. The create is a transaction, so its success means that a
+# majority has confirmed the session.
 
 CONTAINER = 4
 
@@ -65,8 +65,8 @@ class ZooKeeperLines:
     def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
         """Return the line after a `sync`, so that it includes every earlier change.
 
-        With `confirm`, the line is read after a transaction instead. When our member executes the
-        read that follows, it has applied that transaction, and everything before it.
+        With `confirm`, the line is read after a transaction instead of a `sync`. When our member
+        executes the read, it has applied the transaction and every change before it.
         """
         door = self._doors.of(name)
         first = requests.Confirm(self._address.root) if confirm else requests.Sync(door.path)
@@ -114,8 +114,8 @@ class ZooKeeperLines:
     ) -> list[ClaimNode]:
         """Return the line in the order of the transactions that created its nodes.
 
-        The transaction numbers always show the order, but have to be read node by node. Nodes that
-        have gone meanwhile are left out.
+        Transaction numbers always show the order, but have to be read node by node. Nodes that were
+        deleted meanwhile are left out.
         """
         stats = self._requests.ask_each(
             [requests.Exists(f"{door.path}/{one.name}", None) for one in line], deadline=deadline
@@ -145,9 +145,9 @@ class ZooKeeperLines:
         return line
 
     def _look_first(self, claim: Claim, door: NameNode, deadline: float) -> LineView | None:
-        """Return the line without joining it, if joining is likely to be useless; otherwise None.
+        """Return the line without joining it, if joining is probably useless; otherwise None.
 
-        This keeps a hopeless claim from blocking other claims for a moment.
+        So a claim that has no chance does not join and block other claims for a moment.
         """
         if claim.capacity == 1 and not door.was_held:
             return None
@@ -160,7 +160,7 @@ class ZooKeeperLines:
         return line if is_useless else None
 
     def _listed(self, one: SessionClaim, door: NameNode, deadline: float) -> LineView:
-        """Return the line with the claim in it; the claim joins it if it has no node yet."""
+        """Return the line with the claim in it; the claim joins the line if it has no node yet."""
         if one.is_unanswered and one.key is None:
             self._find(one, door, deadline)
         if one.key is not None:
@@ -199,7 +199,8 @@ class ZooKeeperLines:
         one.is_unanswered = False
         self._requests.refuse(asked, answers)
         if errors.is_missing(node):
-            # The server has deleted the empty node of this name, or the node never existed.
+            # There is no node for this name: the server has deleted the empty node, or it never
+            # existed.
             if made and errors.is_missing(made[0]):
                 self._make_root(deadline)
             door.known = None
@@ -215,7 +216,7 @@ class ZooKeeperLines:
     def _reopen(
         self, one: SessionClaim, door: NameNode, line: LineView, deadline: float
     ) -> LineView | None:
-        """Give the door our capacity if nobody else is there, otherwise refuse; leave no node.
+        """Give the door our capacity, or raise if other claims are there; delete the claim's node.
 
         A node with children cannot be deleted, so the capacity changes only while nobody holds or
         waits.
@@ -226,7 +227,7 @@ class ZooKeeperLines:
             one.key = None
             raise capacity_conflict(one.claim, in_use=line.capacity)
         self._requests.ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
-        # The key is cleared only now, because until then a withdrawal has to know of the node.
+        # Clear the key only now, because a withdrawal needs the key as long as the node may exist.
         one.key = door.known = None
         return None
 
@@ -237,20 +238,21 @@ class ZooKeeperLines:
             return
         stats = self._requests.ask(*(requests.Exists(key, None) for key in keys), deadline=deadline)
         for key, stat in zip(keys, stats, strict=True):
-            # A node of an older session of ours is deleted by the server with that session.
+            # Skip a node of an older session of ours, because the server deletes it with that
+            # session.
             if stat is not None and stat.ephemeralOwner == self._connection.session_id:
                 one.record_entry(key, token=stat.czxid)
                 return
 
     def keys_of(self, one: SessionClaim, door: NameNode, *, deadline: float) -> list[str]:
-        """Return the nodes of a claim whose create was not answered; there will be no others.
+        """Return the nodes of a claim whose create was not answered; no more will be created.
 
         Requests on one connection are executed in order. If the connection was lost, the create may
-        still be under way through another member. The `sync` is answered once everything that the
-        leader had begun is done, and the leader refuses whatever reaches it later through a
-        connection that we have left. Without the `sync` a claim would not see its own node, join
-        again, and wait behind itself. If the leader has changed by then, the session's check for
-        stray entries finds a node that was created late.
+        still be under way through another member. The reply to the `sync` comes after everything
+        that the leader had begun, and the leader refuses requests that arrive later through a
+        connection that we have left. Without the `sync`, a claim might miss its own node, join
+        again, and wait behind itself. If the leader has changed meanwhile, a node may still be
+        created late; the session's check for stray entries finds that node.
         """
         _, answer = self._requests.ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
@@ -270,7 +272,7 @@ class ZooKeeperLines:
 
 
 def is_ours(stat: KazooReply, one: SessionClaim) -> bool:
-    """Whether the node at the claim's key is the one that was recorded, and not created again."""
+    """Return whether the node at the claim's key is still the recorded one, not a new node."""
     return getattr(stat, "czxid", None) == one.token
 
 
@@ -282,7 +284,7 @@ def _position(line: Sequence[ClaimNode], name: str) -> int | None:
 
 
 def _name(child: str) -> str | None:
-    """Return the name that a node represents, or None if the node is not ours."""
+    """Return the lock's name that a node stands for; None if the node is not ours."""
     try:
         name = text_of(child)
     except ValueError:

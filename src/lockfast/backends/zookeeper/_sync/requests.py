@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from lockfast.backends.zookeeper.requests import KazooReply, Request
 
 EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
-"""Errors that result from concurrent requests by other clients, which create and delete nodes too.
-"""
+"""Errors that are expected, because other clients create and delete nodes at the same time."""
 
 REQUESTS_AT_ONCE = 500
-"""Maximum number of requests that are sent together where there may be very many."""
+"""Maximum number of requests that `ask_each` sends together."""
 
 
 class ZooKeeperRequests:

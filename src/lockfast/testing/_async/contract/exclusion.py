@@ -25,7 +25,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
     # -- Law 1: the body never runs without the lock -------------------------------------
 
     async def test_law_01_a_held_lock_raises_instead_of_running_the_body(self) -> None:
-        """`with` on a lock that another client holds raises, and says that it is held."""
+        """If another client holds the lock, `with` raises and says that the lock is held."""
         held = await self.locks().lock("door", ttl=self.long_ttl).acquire()
         ran = []
 
@@ -38,7 +38,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
         assert len(caught.value.holders) == 1
 
     async def test_law_01_a_held_lock_names_its_holder(self) -> None:
-        """A caller that is turned away learns who holds the lock."""
+        """A caller that does not get the lock learns who holds it."""
         held = await self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
 
         with pytest.raises(AcquireTimeout) as caught:
@@ -48,7 +48,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
         assert [holder.owner.label for holder in caught.value.holders] == ["first"]
 
     async def test_law_01_a_store_that_is_down_raises_instead_of_running_the_body(self) -> None:
-        """A missing reply does not count as a grant."""
+        """If the store does not answer, the body must not run as if the lock were granted."""
         locks, backend = self.faulty()
         backend.go_away()
         ran = []
@@ -60,7 +60,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
         assert not ran
 
     async def test_law_01_a_decorated_function_runs_only_under_the_lock(self) -> None:
-        """The decorator is `with` in another form."""
+        """A decorated function obeys the same rules as a `with` block."""
         holder, other = self.locks(), self.locks()
         ran = []
 
@@ -118,7 +118,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("shared")
     async def test_law_02_readers_share_and_a_writer_is_alone(self) -> None:
-        """Two readers hold at once; a writer enters after both, and before the reader behind it."""
+        """Two readers hold together; a writer waits for both, and goes before a later reader."""
         first, second, third = self.locks(), self.locks(), self.locks()
         order: list[str] = []
 
@@ -145,7 +145,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
         assert order == ["writer", "reader"]
 
     async def test_law_02_an_expired_holder_does_not_trust_its_lease(self) -> None:
-        """The old holder has stopped before the store grants the name to another."""
+        """A holder no longer trusts its expired lease when the store grants the name again."""
         old = await self.locks(ttl=self.ttl).lock("door", renew=False).acquire()
         await self.pass_ttl()
 
@@ -156,7 +156,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("fair")
     async def test_law_02_the_line_is_first_come_first_served(self) -> None:
-        """Waiters are admitted in order of arrival."""
+        """Waiting claims are admitted in order of arrival."""
         holder = self.locks()
         order: list[int] = []
 
@@ -192,7 +192,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("has_tokens")
     async def test_law_03_tokens_grow_over_release_break_and_expiry(self) -> None:
-        """Every new grant of a name has a larger token, however the last grant ended."""
+        """Every new grant of a name has a larger token, however the previous grant ended."""
         locks = self.locks()
         tokens = []
         for _ in range(3):
@@ -245,7 +245,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("shared")
     async def test_law_03_a_writer_reads_and_a_reader_may_not_write(self) -> None:
-        """Reading while writing is re-entry; writing while reading would wait for itself."""
+        """A writer may read, by re-entry; a reader that asked to write would wait for itself."""
         rwlock = self.locks().rwlock("config")
         async with rwlock.write() as writing, rwlock.read() as reading:
             assert reading.token == writing.token
@@ -255,7 +255,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("explicit_owner")
     async def test_law_03_an_explicit_owner_shares_one_hold_and_one_token(self) -> None:
-        """Two clients of one owner hold together; another owner waits for both."""
+        """Two clients with the same explicit owner hold together; another owner waits for both."""
         one = await self.locks().lock("saga", owner="saga-42").acquire()
         two = await self.locks().lock("saga", owner="saga-42").acquire(timeout=0)
         stranger = self.locks().lock("saga")
@@ -272,7 +272,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
     # -- Law 4: only the holding claim renews or releases ----------------------------------
 
     async def test_law_04_a_stranger_cannot_release_or_renew(self) -> None:
-        """A grant with another claim's id neither renews nor releases."""
+        """A grant with the id of another claim can neither renew nor release the hold."""
         backend = self.raw()
         held = await backend.try_acquire(
             self.claim("door", ttl=self.long_ttl), deadline=self.soon()
@@ -289,7 +289,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
         assert await backend.release(held, deadline=self.soon(), tombstone=False) is True
 
     async def test_law_04_renewal_never_resurrects(self) -> None:
-        """An expired claim has ended, whether or not another claim has taken its place."""
+        """A claim that has expired cannot be renewed, even if no other claim has the name."""
         backend = self.raw()
         grant = await backend.try_acquire(self.claim("door"), deadline=self.soon())
         assert isinstance(grant, Grant)
@@ -317,12 +317,12 @@ class AsyncLawsOfExclusion(AsyncTrials):
     # -- Law 5: requests are idempotent ----------------------------------------------------
 
     async def test_law_05_a_repeated_grant_is_the_same_hold_with_a_new_deadline(self) -> None:
-        """The client counts the ttl from its repeated request, so the store must too."""
+        """The client counts the ttl from the repeated request, so the store must do so too."""
         backend, other = self.raw(), self.raw()
         for one in (backend, other):
-            # Connect first, which may take longer than the ttl.
+            # Connect before the test begins, because connecting may take longer than the ttl.
             await one.inspect("door", deadline=self.soon())
-        # A session has one ttl for all claims, which its keep-alives restart.
+        # A session has one ttl for all its claims, and each keep-alive restarts that ttl.
         is_short = self.capabilities.ends_by == "ttl"
 
         async def repeat(name: str, ttl: float) -> None:
@@ -346,7 +346,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("fair")
     async def test_law_05_a_repeat_keeps_its_place_in_line(self) -> None:
-        """Repeated requests move a claim neither forward nor back."""
+        """If a waiting claim repeats its request, its place in line does not change."""
         backend = self.raw()
         await backend.try_acquire(self.claim("door", ttl=self.long_ttl), deadline=self.soon())
         first, second = (self.claim("door", ttl=self.long_ttl) for _ in range(2))
@@ -362,7 +362,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("fair")
     async def test_law_05_a_repeat_of_a_broken_claim_says_that_it_has_no_place(self) -> None:
-        """The claim's client may never have received the grant; this reply makes it start over."""
+        """A repeat of a broken claim gets no place in line, so that its client starts over."""
         backend = self.raw()
         claim = self.claim("door", ttl=self.long_ttl)
         first = await backend.try_acquire(claim, deadline=self.soon())
@@ -378,7 +378,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("has_tokens")
     async def test_law_05_an_expired_grant_is_not_returned(self) -> None:
-        """If a late repeat is granted, it is a new grant with a larger token."""
+        """If an expired claim is granted again, the grant is new and has a larger token."""
         backend, claim = self.raw(), self.claim("door")
         first = await backend.try_acquire(claim, deadline=self.soon())
         await self.crash(backend)
@@ -391,7 +391,7 @@ class AsyncLawsOfExclusion(AsyncTrials):
 
     @requires("shared")
     async def test_law_12_a_name_in_use_with_another_capacity_is_refused(self) -> None:
-        """The error names both capacities; nothing changes."""
+        """The error names both capacities, and the store's record does not change."""
         backend = self.raw()
         claim = self.claim("pool", capacity=3, ttl=self.long_ttl)
         await backend.try_acquire(claim, deadline=self.soon())

@@ -10,15 +10,15 @@ from lockfast.core.lease_text import sequencer_from_text
 from lockfast.errors import ConfigurationError, LeaseLost, NotOwner, OutcomeUnknown
 from lockfast.testing._async.contract.subject import AsyncSubject, AsyncTrials, requires
 
-# Leases that move from one client to another; each test names the law it serves.
+# Laws for leases that move from one client to another; each test names its law.
 
 
 class AsyncLawsOfHandingOver(AsyncTrials):
-    """The laws for stores that keep a lease independently of a session of the client."""
+    """The laws for stores in which a lease does not depend on a session of its client."""
 
     @requires("hands_over")
     async def test_law_04_an_adopted_lease_keeps_its_token(self) -> None:
-        """The first client's lease ends; the adopter renews and releases it like any other."""
+        """A lease keeps its token when another client adopts it; the first client's lease ends."""
         locks, others = self.locks(), self.locks()
         first = await locks.lock("door", ttl=self.long_ttl).acquire()
 
@@ -51,7 +51,7 @@ class AsyncLawsOfHandingOver(AsyncTrials):
 
     @requires("hands_over")
     async def test_law_02_only_the_first_of_two_adopters_gets_the_lease(self) -> None:
-        """A text can be copied, but a lease cannot."""
+        """The text of a detached lease can be copied, but only one client can adopt the lease."""
         text = await (await self.locks().lock("door", ttl=self.long_ttl).acquire()).detach()
         adopted = await self.locks().adopt(text)
 
@@ -64,7 +64,7 @@ class AsyncLawsOfHandingOver(AsyncTrials):
 
     @requires("hands_over")
     async def test_law_02_a_lease_is_adopted_once_also_by_one_client(self) -> None:
-        """A job that is delivered twice may reach the same worker both times."""
+        """One client cannot adopt a lease twice, as when a job is delivered twice to one worker."""
         locks = self.locks()
         text = await (await self.locks().lock("door", ttl=self.long_ttl).acquire()).detach()
         adopted = await locks.adopt(text)
@@ -92,7 +92,7 @@ class AsyncLawsOfHandingOver(AsyncTrials):
 
     @requires("hands_over")
     async def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
-        """The lease does not end earlier, even though its client is gone."""
+        """A detached lease lasts for its ttl, even if its client is closed, and then it ends."""
         others = self.locks()
         await others.inspect("door")  # connect first, which may take longer than the ttl
 
@@ -124,7 +124,7 @@ class AsyncLawsOfHandingOver(AsyncTrials):
 
     @requires("hands_over")
     async def test_law_13_a_lease_that_was_entered_twice_is_not_handed_over(self) -> None:
-        """The owner of the other handle would act on a lock that now belongs to someone else."""
+        """Otherwise the owner of the other handle would act on a lock that someone else has."""
         lock = self.locks().lock("door", ttl=self.long_ttl)
         outer, inner = await lock.acquire(), await lock.acquire()
 
@@ -140,9 +140,10 @@ class AsyncLawsOfHandingOver(AsyncTrials):
             await self.locks().adopt("door")
 
 
-# Sequencers let other programs check whether a lease is still held. Each test names its law.
+# Laws for sequencers, with which other programs check whether a lease still holds; each test names
+# its law.
 #
-# The common law is that a sequencer of an ended lease is never current.
+# In all tests, the sequencer of a lease that has ended is never current.
 
 
 class AsyncLawsOfSequencing(AsyncSubject):
@@ -150,7 +151,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
 
     @requires("sequencers")
     async def test_law_03_a_sequencer_is_current_while_its_lease_holds(self) -> None:
-        """It is current for any client, any number of times, and a renewal does not change it."""
+        """Any client can check a sequencer repeatedly, and a renewal does not change it."""
         locks, others = self.locks(), self.locks()
         lease = await locks.lock("door").acquire()
         text = lease.sequencer
@@ -165,7 +166,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
 
     @requires("sequencers")
     async def test_law_03_a_sequencer_of_a_released_lease_is_never_current(self) -> None:
-        """It is not current while the name is free, nor while any client holds it again."""
+        """After a release, the sequencer is never current again, even if the name is held again."""
         locks, others = self.locks(), self.locks()
         async with locks.lock("door") as lease:
             text = lease.sequencer
@@ -177,7 +178,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
 
     @requires("sequencers")
     async def test_law_03_a_sequencer_of_a_broken_lease_is_never_current(self) -> None:
-        """It is not current from the break on, even if the holder has not noticed the break yet."""
+        """After a break, a sequencer is not current, even if the holder has not noticed yet."""
         locks, others = self.locks(), self.locks()
         lease = await locks.lock("door").acquire()
 
@@ -187,7 +188,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
 
     @requires("sequencers")
     async def test_law_03_a_sequencer_of_an_expired_lease_is_never_current(self) -> None:
-        """After its holder fell silent, it is not current while another holds, nor afterwards."""
+        """After its lease expired, a sequencer is not current, even if the name is held again."""
         others = self.locks()
         lease = await self.locks(ttl=self.ttl).lock("door", renew=False).acquire()
         text = lease.sequencer
@@ -200,7 +201,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
 
     @requires("sequencers")
     async def test_law_03_what_min_hold_keeps_closed_is_not_current(self) -> None:
-        """Nobody holds the name, though it cannot be acquired yet."""
+        """If min_hold keeps the name closed after a release, the sequencer is not current."""
         locks = self.locks()
         async with locks.lock("door", min_hold=20.0) as lease:
             text = lease.sequencer
@@ -210,7 +211,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
     @requires("sequencers")
     @requires("shared")
     async def test_law_03_a_sequencer_is_of_its_own_hold_and_mode(self) -> None:
-        """Readers that hold together each have their own sequencer, and so does a writer."""
+        """Readers that hold together have different sequencers, and a writer has its own, too."""
         locks, others = self.locks(), self.locks()
         first = await locks.rwlock("config").read().acquire()
         second = await others.rwlock("config").read().acquire()
@@ -232,7 +233,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
     async def test_law_03_the_sequencer_of_an_explicit_owner_lasts_as_long_as_its_hold(
         self,
     ) -> None:
-        """All clients that name this owner share one hold, which ends with the last of them."""
+        """Clients with one explicit owner share a hold, which lasts until the last one releases."""
         locks, others = self.locks(), self.locks()
         first = await locks.lock("door", owner="saga").acquire()
         second = await others.lock("door", owner="saga").acquire()
@@ -246,7 +247,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
 
     @requires("sequencers")
     async def test_law_12_a_sequencer_of_one_name_says_nothing_of_another(self) -> None:
-        """Special characters in a name cannot make it pass for another name."""
+        """Special characters in a name cannot make a sequencer valid for another name."""
         locks = self.locks()
         names = ("door", "door ", 'a":"b', "türe/☃")
         leases = [await locks.lock(name).acquire() for name in names]
@@ -259,7 +260,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
 
     @requires("sequencers")
     async def test_law_12_a_sequencer_of_another_store_says_nothing_of_this_one(self) -> None:
-        """The sequencer is not current even if name and token are equal, as on two servers."""
+        """A sequencer of another store is not current here, even with equal name and token."""
         locks, others = self.locks(), self.locks()
         async with locks.lock("door") as theirs:
             elsewhere = sequencer_from_text(theirs.sequencer)

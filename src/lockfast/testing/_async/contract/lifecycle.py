@@ -49,7 +49,7 @@ TRIED_NAMES = (
 
 
 class AsyncLawsOfLifecycle(AsyncTrials):
-    """The laws about names, sharing, closing and limits."""
+    """The laws about names, sharing, closing, and limits of holding."""
 
     # -- Law 12: names -----------------------------------------------------------------
 
@@ -69,7 +69,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         assert await second.lock(TRIED_NAMES[-1]).try_acquire() is not None
 
     async def test_law_12_names_are_listed_as_they_are(self) -> None:
-        """Names are listed in byte order, whatever characters they contain."""
+        """A survey lists names in byte order, unchanged, whatever characters they contain."""
         first, second = self.locks(), self.locks()
         leases = [
             await first.lock(name, ttl=self.long_ttl).acquire(timeout=0) for name in TRIED_NAMES
@@ -97,7 +97,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
     async def test_law_13_a_failed_acquire_does_not_disturb_a_holder_on_the_same_object(
         self,
     ) -> None:
-        """Users share the lock object, but not the hold."""
+        """Threads or tasks that share a lock object do not share its hold."""
         lock = self.locks().lock("door", ttl=self.long_ttl)
 
         async def fail() -> None:
@@ -114,7 +114,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         assert await self.locks().lock("door").try_acquire() is not None
 
     async def test_law_13_a_block_may_be_left_by_another(self) -> None:
-        """Leaving a block releases the hold that entering made, even in another thread or task."""
+        """If another thread or task leaves a block, the block's hold is released."""
         lock = self.locks().lock("door", ttl=self.long_ttl)
         await runner.start(lock.__aenter__).result()
 
@@ -123,13 +123,13 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         assert await self.locks().lock("door").try_acquire() is not None
 
     async def test_law_13_another_thread_or_task_does_not_reenter(self) -> None:
-        """The owner is the thread or task itself."""
+        """Another thread or task is another owner, so it does not re-enter the lock."""
         lock = self.locks().lock("door", ttl=self.long_ttl)
         async with lock:
             assert await runner.start(lock.try_acquire).result() is None
 
     async def test_law_13_all_of_them_or_none(self) -> None:
-        """Names are acquired in byte order, and all are released if one is not available."""
+        """Names are acquired in byte order, and if one of them is held, all others are released."""
         locks, other = self.locks(), self.locks()
         lease = await other.lock("b").acquire()
 
@@ -144,9 +144,9 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         assert [len((await other.inspect(name)).holders) for name in "abc"] == [0, 0, 0]
 
     async def test_law_13_all_of_them_are_released_by_one_call(self) -> None:
-        """One call releases the leases that this thread or task acquired last.
+        """One call releases all leases that this thread or task acquired with its latest acquire.
 
-        It does so even if one of the releases fails.
+        The leases of earlier acquires, and of other threads or tasks, stay.
         """
         locks, other = self.locks(), self.locks()
         several = locks.all("b", "a")
@@ -159,7 +159,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         with pytest.raises(NotOwner):
             await inner[0].release()
         with pytest.raises(NotOwner):
-            # The leases are held by another thread or task.
+            # Another thread or task holds the leases.
             await runner.start(several.release).result()
         await several.release()
 
@@ -170,7 +170,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
     async def test_law_13_one_that_was_lost_keeps_none_of_the_others_from_being_released(
         self,
     ) -> None:
-        """The loss is raised after all are released; a lease released earlier is not touched."""
+        """If a lease was lost, all other leases are released before the loss is raised."""
         locks, other = self.locks(), self.locks()
         several = locks.all("a", "b", "c")
         leases = await several.acquire()
@@ -183,7 +183,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         assert [len((await other.inspect(name)).holders) for name in "abc"] == [0, 0, 0]
 
     async def test_law_13_a_block_frees_what_it_entered_and_nothing_else(self) -> None:
-        """The first block released early, and another task has entered through the same object."""
+        """Leaving a block whose lease was released early must not release another task's lease."""
         locks = self.locks()
         await self._enter_in_turns(locks.lock("door"))
         await self._enter_in_turns(locks.all("door", "gate"))
@@ -211,7 +211,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
 
     @requires("fair")
     async def test_law_13_one_that_is_lost_on_the_way_in_keeps_none_of_the_others(self) -> None:
-        """All names are acquired or none, even if one was broken while waiting for another."""
+        """If a lease is lost while `all` waits for another name, no name stays held."""
         recorder = Recorder()
         other, locks = self.locks(), self.locks(ttl=2 * self.ttl, on_event=recorder)
         lease = await other.lock("b").acquire()
@@ -233,7 +233,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
     # -- Law 14: closing ------------------------------------------------------------------
 
     async def test_law_14_close_ends_an_acquire_whose_first_request_is_on_its_way(self) -> None:
-        """No caller receives a lease that nothing renews."""
+        """If a client closes during an acquire, the acquire must not return a lease."""
         locks, backend = self.faulty()
         backend.delay("try_acquire", 0.1)
         asking = runner.start(locks.lock("door").acquire)
@@ -246,7 +246,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         await self.assert_free("door", within=0.0)
 
     async def test_law_14_close_ends_every_lease(self) -> None:
-        """A lease outside any block is lost, and its name is free."""
+        """When its client closes, a lease without a block is lost, and its name is free."""
         locks = self.locks()
         lease = await locks.lock("door", ttl=self.long_ttl).acquire()
 
@@ -262,7 +262,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
 
     # async only: begin
     async def test_law_14_close_is_shielded_from_cancellation(self) -> None:
-        """The cancellation is raised after everything is released, not half-way."""
+        """If `close` is cancelled, the cancellation is raised only after everything is released."""
         locks, backend = self.faulty()
         await locks.lock("door").acquire()
         backend.delay("release", 0.1)
@@ -276,7 +276,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         await self.assert_free("door", within=0.0)
 
     async def test_law_14_close_cancels_bodies_and_awaits_them(self) -> None:
-        """A body that was inside has ended, and its name is free, when close returns."""
+        """When `close` returns, bodies under a lease have ended, and their names are free."""
         locks = self.locks()
         inside = asyncio.Event()
         ended: list[str] = []
@@ -314,20 +314,20 @@ class AsyncLawsOfLifecycle(AsyncTrials):
             assert await lease.lost.wait(ttl / 2 + self.slack)
 
             assert lease.lost.reason == "max_hold"
-            # The tolerance allows for rounding.
+            # The tolerance is for rounding errors.
             assert self.clock.now() - started >= ttl / 2 - 0.001
-            # Renewal has stopped, so the name is free within a ttl.
+            # After the loss, the lease is not renewed any more, so the name is free within a ttl.
             await self.assert_free(name, within=ttl + self.late + self.slack)
             assert await self.locks().lock(name).try_acquire() is not None
 
         await self.undisturbed(hold_on, ttl=3 * self.ttl)
 
     async def test_law_15_min_hold_keeps_a_name_closed(self) -> None:
-        """The use case is a short job on several machines whose schedules are out of step."""
+        """min_hold is for a short job on several machines whose schedules are out of step."""
 
         async def come_early(name: str, _: float) -> None:
             other = self.locks().lock(name)
-            await other.locked()  # connect first, so that connecting does not count
+            await other.locked()  # connect first, so that connecting takes no time below
             asked_at = self.clock.now()
             async with self.locks().lock(name, min_hold=0.4):
                 pass
@@ -343,7 +343,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         await self.undisturbed(come_early, ttl=self.ttl, tolerance=self.slack / 4)
 
     async def test_law_15_min_hold_is_kept_by_a_release_that_was_not_answered(self) -> None:
-        """The background completes the request as a release, so the name stays closed."""
+        """An unanswered release is repeated as a release, not a withdrawal, so min_hold is kept."""
         locks, backend = self.faulty()
         lease = await locks.lock("job", min_hold=20.0).acquire()
         backend.lose_request("release")
@@ -355,7 +355,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
         assert await self.locks().lock("job").try_acquire() is None
 
     async def test_law_15_throttling_by_not_releasing_suggests_min_hold(self) -> None:
-        """The next acquire reports the expired lease, and suggests min_hold."""
+        """If a lease is left to expire, the next acquire reports this and suggests min_hold."""
         lock = self.locks(ttl=self.ttl).lock("job", renew=False)
         await lock.acquire()
         await self.pass_ttl()
@@ -365,7 +365,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
 
     @requires("lock_delay")
     async def test_law_15_lock_delay_follows_a_failure_and_no_clean_release(self) -> None:
-        """After a holder failed, the name stays closed; after a release it does not."""
+        """After a holder fails, lock_delay keeps the name closed; after a release it does not."""
         locks = self.locks()
         clean = await locks.lock("door", lock_delay=30.0).acquire()
         await clean.release()
@@ -383,11 +383,11 @@ class AsyncLawsOfLifecycle(AsyncTrials):
 
     @requires("lock_delay")
     async def test_law_15_lock_delay_follows_a_break(self) -> None:
-        """After an operator's break, the old holder has time to notice."""
+        """After a break, lock_delay gives the old holder time to notice the break."""
         locks, other = self.locks(), self.locks()
         lock = locks.lock("door", lock_delay=0.5, renew=False)
         await lock.acquire()
-        await other.inspect("door")  # connect first, so that connecting does not count
+        await other.inspect("door")  # connect first, so that connecting takes no time below
 
         broken_at = self.clock.now()
         await locks.break_("door")
@@ -399,7 +399,7 @@ class AsyncLawsOfLifecycle(AsyncTrials):
     # -- Every error of the library ----------------------------------------------------------
 
     async def test_law_11_an_error_survives_pickling(self) -> None:
-        """Workers send their errors to other processes."""
+        """Errors can be pickled, because workers send their errors to other processes."""
         async with self.locks(label="first").lock("door", ttl=self.long_ttl):
             with pytest.raises(AcquireTimeout) as caught:
                 await self.locks().lock("door").acquire(timeout=0)

@@ -1,4 +1,4 @@
-"""Law 7: the holder is notified of loss."""
+"""Law 7: the holder is notified of a loss."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lockfast.testing._async.contract.subject import AsyncTrials, Recorder
 
 
 class AsyncLawsOfLoss(AsyncTrials):
-    """The law about losing a lease, and about keeping it until then."""
+    """The law about losing a lease, and about keeping a lease until then."""
 
     async def test_law_07_the_holder_is_notified_at_its_own_deadline(self) -> None:
-        """The lease is at risk, then lost, by the local clock, without a reply from the store."""
+        """If the store does not answer, the lease is at risk, and then lost, by the local clock."""
 
         async def lose_the_store(name: str, ttl: float) -> None:
             recorder = Recorder()
@@ -38,7 +38,7 @@ class AsyncLawsOfLoss(AsyncTrials):
         await self.undisturbed(lose_the_store, ttl=4 * self.ttl)
 
     async def test_law_07_leaving_the_block_raises(self) -> None:
-        """A body that ends after the loss gets LeaseLost, even if it never checked."""
+        """If a body ends after the loss of its lease, LeaseLost is raised, even without a check."""
         with pytest.raises(LeaseLost) as caught:
             async with await self.locks(ttl=self.ttl).lock("door", renew=False).acquire():
                 await self.pass_ttl()
@@ -46,7 +46,7 @@ class AsyncLawsOfLoss(AsyncTrials):
         assert caught.value.reason == "expired"
 
     async def test_law_07_the_bodys_own_exception_wins(self) -> None:
-        """The exception has a note about the loss."""
+        """If the body raises an error, the error is passed on, with a note about the loss."""
         with pytest.raises(KeyError) as caught:  # noqa: PT012 - the block is the subject
             lock = self.locks(ttl=self.ttl).lock("door", renew=False)
             async with await lock.acquire() as lease:
@@ -77,7 +77,7 @@ class AsyncLawsOfLoss(AsyncTrials):
         await self.undisturbed(be_broken, ttl=2 * self.ttl)
 
     async def test_law_07_a_broken_holder_that_releases_learns_of_the_break(self) -> None:
-        """The reason is the break and not an expiry, even if the holder has not renewed since."""
+        """A release after a break reports the break and not an expiry, even without a renewal."""
         lease = await self.locks().lock("door").acquire()
         await self.locks().break_("door")
 
@@ -87,7 +87,7 @@ class AsyncLawsOfLoss(AsyncTrials):
         assert reported.value.reason == lease.lost.reason == "broken"
 
     async def test_law_07_a_lease_is_renewed_while_its_holder_lives(self) -> None:
-        """The lease is held for several ttls, and never lost."""
+        """As long as its holder lives, a lease is renewed, and outlasts several ttls."""
         other = self.locks()
         await other.inspect("door")  # connect first, which may take longer than the ttl
 
@@ -96,7 +96,7 @@ class AsyncLawsOfLoss(AsyncTrials):
             locks = self.locks(on_event=recorder, ttl=ttl)
             async with locks.lock(name) as lease:
                 await self.pass_time(ttl * 1.5)
-                # A slow machine renews later and less often, which is fine.
+                # On a slow machine, renewals are later and fewer, which is fine.
                 await self.until(lambda: recorder.kinds().count("Renewed") >= 3)
                 assert lease.is_trusted
                 # Allow a short time, because the machine may have stalled just before this check.
@@ -110,7 +110,7 @@ class AsyncLawsOfLoss(AsyncTrials):
 
     # async only: begin
     async def test_law_07_the_body_of_a_lost_lease_is_cancelled(self) -> None:
-        """In asyncio the body stops where it waits, and LeaseLost is raised."""
+        """In asyncio, the loss of the lease cancels the body, and then LeaseLost is raised."""
         locks, backend = self.faulty(ttl=self.ttl)
         reached = []
 
@@ -127,7 +127,7 @@ class AsyncLawsOfLoss(AsyncTrials):
         assert task.cancelling() == 0
 
     async def test_law_07_a_foreign_cancellation_stays_one(self) -> None:
-        """If the task is cancelled for another reason, CancelledError is raised."""
+        """If the task is cancelled for another reason, CancelledError is raised, not LeaseLost."""
         locks = self.locks()
         inside = []
 

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/testing/_async/contract/__init__.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The laws of Lockfast as a test suite that every backend inherits, a section per law."""
+"""The laws of Lockfast, as a test suite with a section per law, for every backend."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ class BackendContract(
             def make_backend(self, clock):
                 return MyBackend(self.store, clock=clock)
 
-    Tests are selected by the capabilities that the class declares; none is ever skipped. Each test
-    runs on its own loop and needs no plug-in.
+    The capabilities that the class declares select the tests, and no test is ever skipped. Each
+    test runs on its own loop and needs no plug-in.
     """

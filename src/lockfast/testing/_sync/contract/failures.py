@@ -1,6 +1,6 @@
 # Generated from src/lockfast/testing/_async/contract/failures.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Laws 6 and 8 to 11: what remains when something fails."""
+"""Laws 6 and 8 to 11: what remains in the store when something fails."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from lockfast.testing._sync.contract.subject import Trials, requires
 
 
 class LawsOfFailure(Trials):
-    """The laws about failing."""
+    """The laws about failures."""
 
     # -- Law 6: a failed acquire leaves nothing behind -----------------------------------
 
     def test_law_06_a_timeout_leaves_nothing_behind(self) -> None:
-        """A waiter that gives up is no longer in the line."""
+        """A waiter that has timed out is no longer in line."""
         holder = self.locks()
         lease = holder.lock("door", ttl=self.long_ttl).acquire()
 
@@ -43,7 +43,7 @@ class LawsOfFailure(Trials):
         self.assert_free("door", within=0.0)
 
     def test_law_06_a_request_is_repeated_after_a_lost_reply(self) -> None:
-        """One lost reply costs a round trip and no error."""
+        """A lost reply costs one more round trip, but causes no error."""
         locks, backend = self.faulty()
         backend.lose_reply("try_acquire")
 
@@ -55,7 +55,7 @@ class LawsOfFailure(Trials):
         self.assert_free("door", within=0.0)
 
     def test_law_06_lost_replies_leave_nothing_behind(self) -> None:
-        """The store granted, the reply was lost, and the claim is withdrawn."""
+        """If the store granted a claim but the replies were lost, the claim is withdrawn."""
         locks, backend = self.faulty()
         backend.lose_reply("try_acquire", times=2)
 
@@ -65,7 +65,7 @@ class LawsOfFailure(Trials):
         self.assert_free("door", within=0.0)
 
     def test_law_06_the_withdrawal_goes_on_in_the_background(self) -> None:
-        """If the store does not answer the withdrawal either, it is sent again."""
+        """A withdrawal that the store does not answer is repeated in the background."""
         locks, backend = self.faulty()
         backend.lose_reply("try_acquire", times=2)
         backend.lose_request("withdraw", times=2)
@@ -76,7 +76,7 @@ class LawsOfFailure(Trials):
         self.assert_free("door")
 
     def test_law_06_a_request_that_arrives_late_gets_nothing(self) -> None:
-        """The network may deliver an acquire after its withdrawal."""
+        """A request that arrives after the withdrawal of its claim must not be granted."""
         locks, backend = self.faulty()
         backend.deliver_late("try_acquire", times=2)
         with pytest.raises(LockError):
@@ -88,7 +88,7 @@ class LawsOfFailure(Trials):
         assert self.locks().lock("door").try_acquire() is not None
 
     def test_law_06_a_late_repeat_after_the_release_gets_nothing(self) -> None:
-        """The first request was slow, and its repeat was granted and released before it arrived."""
+        """A request that arrives after the release of its claim must not be granted."""
         locks, backend = self.faulty()
         backend.deliver_late("try_acquire")
         lease = locks.lock("door", ttl=self.long_ttl).acquire()
@@ -99,7 +99,7 @@ class LawsOfFailure(Trials):
         self.assert_free("door", within=0.0)
 
     def test_law_06_a_failed_release_can_be_tried_again(self) -> None:
-        """The lease is ours until the store has answered."""
+        """A lease stays ours until the store has answered its release."""
         locks, backend = self.faulty()
         lease = locks.lock("door", ttl=self.long_ttl).acquire()
         backend.go_away()
@@ -114,7 +114,7 @@ class LawsOfFailure(Trials):
             lease.release()
 
     def test_law_06_a_release_whose_reply_was_lost_is_clean(self) -> None:
-        """The reply to a release was lost; the repeat finds nothing, which is not an error."""
+        """If only the reply to a release was lost, repeating the release is not an error."""
         locks, backend = self.faulty()
         lease = locks.lock("door", ttl=self.long_ttl).acquire()
         backend.lose_reply("release")
@@ -126,7 +126,7 @@ class LawsOfFailure(Trials):
         self.assert_free("door", within=0.0)
 
     def test_law_06_a_lease_whose_release_was_not_answered_is_not_trusted(self) -> None:
-        """Someone else may have the name by now, and it becomes free without another release."""
+        """After an unanswered release, someone else may hold the name, so the lease is over."""
         locks, backend = self.faulty()
         lease = locks.lock("door").acquire()
         backend.lose_request("release")
@@ -140,7 +140,7 @@ class LawsOfFailure(Trials):
         self.assert_free("door")
 
     def test_law_06_a_failed_release_by_the_lock_can_be_tried_again(self) -> None:
-        """A failed release through the lock can be repeated, like one through the lease."""
+        """A failed release through the lock can be repeated, just like a release of the lease."""
         locks, backend = self.faulty()
         lock = locks.lock("door")
         lock.acquire()
@@ -155,7 +155,7 @@ class LawsOfFailure(Trials):
     # -- Law 8: acquire ends in time ---------------------------------------------------------
 
     def test_law_08_a_timeout_is_kept_by_a_waiter(self) -> None:
-        """A waiter times out when it should, however long the holder holds."""
+        """A waiter times out when its timeout ends, however long the holder keeps the lock."""
 
         def wait(name: str, _: float) -> None:
             held = self.locks().lock(name, ttl=self.long_ttl).acquire()
@@ -170,7 +170,7 @@ class LawsOfFailure(Trials):
         self.undisturbed(wait, ttl=self.ttl, tolerance=self.slack / 4)
 
     def test_law_08_a_timeout_is_kept_when_the_store_hangs(self) -> None:
-        """An acquire ends within its timeout plus one request timeout, including the withdrawal."""
+        """An acquire, with its withdrawal, ends within its timeout plus one request timeout."""
 
         def wait(name: str, _: float) -> None:
             locks, backend = self.faulty(request_timeout=0.4)
@@ -189,7 +189,7 @@ class LawsOfFailure(Trials):
     # -- Law 9: a crash frees the name ---------------------------------------------------------
 
     def test_law_09_a_crashed_holder_frees_the_name_within_its_ttl(self) -> None:
-        """The next claim in line is granted soon after, without a notification."""
+        """Soon after a crashed holder's ttl, the next claim is granted, even without a wakeup."""
 
         def crash(name: str, _: float) -> None:
             backend = self.raw()
@@ -210,8 +210,9 @@ class LawsOfFailure(Trials):
 
     @requires("fair")
     def test_law_10_dead_waiters_cost_one_window_together(self) -> None:
-        """Five waiters of a dead client are in line before a live one."""
-        # Long enough to outlast the crash; in a store with sessions, dead waiters end only by it.
+        """Five dead waiters, all of one client, delay the live waiter behind them by one window."""
+        # Long enough to outlast the crash, and no longer in a store with sessions, where dead
+        # waiters end only with this ttl.
         long = self.long_ttl if self.capabilities.ends_by == "ttl" else 2 * self.ttl
 
         def die_in_line(name: str, _: float) -> None:
@@ -235,7 +236,7 @@ class LawsOfFailure(Trials):
     # -- Law 11: four different errors ------------------------------------------------------------
 
     def test_law_11_contention_loss_ignorance_and_outage_are_told_apart(self) -> None:
-        """The caller does four different things, so there are four branches of errors."""
+        """Contention, loss, unknown outcome and outage raise errors of four different branches."""
         locks, backend = self.faulty(ttl=self.ttl)
         seen: list[type[BaseException]] = []
 
@@ -251,8 +252,8 @@ class LawsOfFailure(Trials):
         self.pass_ttl()
         note(lost.release)
         backend.lose_reply("try_acquire", times=2)
-        # Lose every withdrawal, because the background may be withdrawing the lost lease at this
-        # moment.
+        # Lose every withdrawal that may be under way. The background may be withdrawing the lost
+        # lease at this moment.
         backend.lose_request("withdraw", times=9)
         note(lambda: locks.lock("unknown").acquire(timeout=self.patience))
         backend.go_away()

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/testing/_async/contract/inspection.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""What an observer learns about a name, on every store alike; each test names its law."""
+"""What observers learn about a name, which is the same on every store; each test names its law."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockfast.testing._sync.contract.subject import Recorder, Trials, requires
 
 
 class LawsOfInspection(Trials):
-    """The laws as seen by observers: operators and waiters."""
+    """The laws from the viewpoint of observers: operators and waiters."""
 
     # -- Law 2: never more inside than fit ---------------------------------------------
 
@@ -33,7 +33,7 @@ class LawsOfInspection(Trials):
 
     @requires("shared")
     def test_law_02_a_semaphore_is_locked_when_its_permits_do_not_fit(self) -> None:
-        """As in asyncio, a semaphore is not locked while the requested permits are free."""
+        """A semaphore is not locked as long as the requested permits are free, as in asyncio."""
         locks = self.locks()
         one = locks.semaphore("seats", capacity=3)
         two = locks.semaphore("seats", capacity=3, permits=2)
@@ -53,7 +53,7 @@ class LawsOfInspection(Trials):
 
     @requires("shared")
     def test_law_02_a_name_with_a_waiter_is_locked_for_newcomers(self) -> None:
-        """A permit is free, but the first waiter in line needs two."""
+        """A name with a waiter is locked for newcomers, even if a permit is free."""
         locks, other = self.locks(), self.locks()
         lease = locks.semaphore("seats", capacity=2).acquire()
         waiting = runner.start(other.semaphore("seats", capacity=2, permits=2).acquire)
@@ -66,7 +66,7 @@ class LawsOfInspection(Trials):
 
     @requires("shared")
     def test_law_02_readers_are_locked_out_by_a_writer_and_writers_by_anyone(self) -> None:
-        """A reader beside readers need not wait; a writer beside a reader must."""
+        """A reader need not wait for other readers, but a writer must wait for any holder."""
         holder, other = self.locks().rwlock("config"), self.locks().rwlock("config")
 
         with holder.read():
@@ -95,7 +95,7 @@ class LawsOfInspection(Trials):
 
     @requires("has_tokens")
     def test_law_04_a_break_by_token_ends_that_lease(self) -> None:
-        """The break reports the owner of the lease."""
+        """A break by token ends that lease, and returns its owner."""
         lease = self.locks(label="stuck").lock("ticket").acquire()
 
         broken = self.locks().break_("ticket", token=lease.token)
@@ -105,7 +105,7 @@ class LawsOfInspection(Trials):
 
     @requires("has_tokens")
     def test_law_04_a_slow_operator_does_not_break_the_successor(self) -> None:
-        """The inspected lease has ended, and someone else holds the name."""
+        """A break with the token of a lease that has ended does nothing to the next holder."""
         locks, other = self.locks(), self.locks()
         old = locks.lock("counter").acquire()
         old.release()
@@ -118,7 +118,7 @@ class LawsOfInspection(Trials):
 
     @requires("shared")
     def test_law_04_a_break_by_token_leaves_the_other_permits_alone(self) -> None:
-        """Of several holders of a semaphore, only one is broken."""
+        """If a semaphore has several holders, a break by token ends the lease of only one."""
         locks = self.locks()
         seats = locks.semaphore("stalls", capacity=3)
         first, second = seats.acquire(), seats.acquire()
@@ -131,7 +131,7 @@ class LawsOfInspection(Trials):
 
     @requires("explicit_owner")
     def test_law_04_a_break_by_owner_ends_all_that_this_owner_holds(self) -> None:
-        """All processes of the owner lose their leases; no other owner's lease is ended."""
+        """A break by owner ends the leases of all processes of that owner, and no other lease."""
         locks, other = self.locks(), self.locks()
         saga = [one.lock("saga", owner="saga-42").acquire() for one in (locks, other)]
         assert other.break_("saga", owner="saga-41") == ()
@@ -147,7 +147,7 @@ class LawsOfInspection(Trials):
     # -- Law 7: the holder is notified of loss -----------------------------------------------
 
     def test_law_07_a_break_by_its_own_client_is_reported_at_once(self) -> None:
-        """A client learns of its own break without waiting for a renewal."""
+        """A client that breaks its own lease is notified at once, without waiting for a renewal."""
         reported: list[Any] = []
         locks = self.locks()
         mine = locks.lock("gate", on_lost=reported.append).acquire()
@@ -163,9 +163,9 @@ class LawsOfInspection(Trials):
             mine.release()
 
     def test_law_07_a_release_that_came_too_late_says_that_the_lease_expired(self) -> None:
-        """The release was sent in time but executed late, so the lease expired and was not broken.
+        """A release that was sent in time but executed late reports that the lease expired.
 
-        If the lease belongs to a session, the session lived on, and the release is clean.
+        In a store with sessions, the lease lasts as long as its session, so the release is clean.
         """
         is_carried = self.capabilities.ends_by == "session"
 
@@ -182,7 +182,7 @@ class LawsOfInspection(Trials):
         self.undisturbed(release_late, ttl=self.ttl)
 
     def test_law_07_a_lease_at_risk_that_recovers_is_kept_and_reported_safe(self) -> None:
-        """A lease is at risk when a renewal is not answered, and safe when the next one is."""
+        """An unanswered renewal puts the lease at risk, and an answered one makes it safe."""
 
         def recover(name: str, ttl: float) -> None:
             recorder = Recorder()
@@ -203,7 +203,7 @@ class LawsOfInspection(Trials):
         self.undisturbed(recover, ttl=10 * self.ttl)
 
     def test_law_07_a_broken_holder_is_notified_whatever_its_min_hold(self) -> None:
-        """The release after a break does not make min_hold keep the name closed."""
+        """After a break, the holder's release reports the break, and min_hold no longer applies."""
         lease = self.locks().lock("gate", min_hold=20.0).acquire()
         self.locks().break_("gate")
 
@@ -217,7 +217,7 @@ class LawsOfInspection(Trials):
 
     @requires("fair")
     def test_law_10_inspection_shows_how_long_a_waiter_has_waited(self) -> None:
-        """An operator can tell a long-waiting client from one that has just arrived."""
+        """An inspection shows an operator for how long each client in line has waited."""
         holder = self.locks()
         lease = holder.lock("queue").acquire()
         began = self.clock.now()
@@ -241,7 +241,7 @@ class LawsOfInspection(Trials):
     # -- Law 11: errors that can be acted on -------------------------------------------
 
     def test_law_11_a_label_cannot_forge_a_line_of_a_log(self) -> None:
-        """A label from another program is displayed escaped, and stored unchanged."""
+        """A label from another program is escaped for display, but stored unchanged."""
         label = "x)\n2026-11-16 CRITICAL refund approved \x1b[31m"
         lease = self.locks(label=label).lock("door").acquire()
         other = self.locks()
@@ -258,7 +258,7 @@ class LawsOfInspection(Trials):
     # -- Law 15: limits of holding --------------------------------------------------------
 
     def test_law_15_a_name_closed_by_min_hold_is_reported_as_closed(self) -> None:
-        """Nobody holds the name, yet it cannot be acquired; every store reports it alike."""
+        """After the release, min_hold keeps the name closed, and every store reports this alike."""
         lease = self.locks(label="nightly").lock("job", min_hold=20.0).acquire()
         other = self.locks()
         lease.release()
@@ -290,6 +290,6 @@ class LawsOfInspection(Trials):
             assert reported.holders == ()
             [closing] = reported.closing
             assert closing.owner.label == after
-            assert 0.0 < closing.remaining <= at_most + 1.0  # a server's clock may differ from ours
+            assert 0.0 < closing.remaining <= at_most + 1.0  # a server's clock may differ
         assert 0.0 < seen.closed_for <= at_most + 1.0
-        assert locks.break_(name) == ()  # a break ends leases, and there is none here
+        assert locks.break_(name) == ()  # nothing to end, as the name has no lease

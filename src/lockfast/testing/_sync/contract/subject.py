@@ -1,6 +1,6 @@
 # Generated from src/lockfast/testing/_async/contract/subject.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The subject of the tests of the laws: one store per test, and clients of it."""
+"""The subject of the law tests: each test has a store of its own, and clients of that store."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ def requires(capability: str) -> Callable[[F], F]:
 
 
 class Subject:
-    """The backend under test. A subclass defines how to open it."""
+    """The backend under test; a subclass defines how to open the backend."""
 
     capabilities: ClassVar[Capabilities]
     ttl: ClassVar[float] = 0.6
     """Ttl for tests that wait for a lease to expire, in seconds."""
 
     long_ttl: ClassVar[float] = 30.0
-    """Ttl for all other tests, in seconds. It does not run out during a test, even on a slow
-    machine."""
+    """Ttl for all other tests, in seconds; long enough not to run out during a test on a slow
+    machine.
+    """
 
     slack: ClassVar[float] = 1.0
     """How late something may happen on a busy machine, in seconds."""
 
     patience: ClassVar[float] = 30.0
-    """Timeout that only a hang exceeds, in seconds, for tests that are not about time."""
+    """Timeout in seconds for tests that are not about time; only a hang takes longer."""
 
     request_timeout: ClassVar[float] = 10.0
-    """Request timeout for clients whose timeout is not under test, since a store may stall for
-    seconds."""
+    """Request timeout in seconds for clients whose timeout is not under test; a store may stall."""
 
     late: ClassVar[float] = 0.0
-    """How long after its ttl the store may take to end a silent client's holds, or to open a name
-    that a min_hold kept closed, in seconds."""
+    """How long after the ttl, in seconds, the store may take to end the holds of a silent client.
+    The store may also take that long to open a name after its min_hold.
+    """
 
     virtual_time: ClassVar[bool] = False
-    """Whether an asyncio test may run on virtual time, because the store uses the client's clock.
-    """
+    """Whether asyncio tests may run in virtual time, because the store uses the client's clock."""
 
     clock: Clock
 
@@ -95,7 +95,7 @@ class Subject:
         return self._opened(backend, **options), backend
 
     def raw(self) -> Backend:
-        """Return a backend with no client around it, so nothing renews or withdraws its claims."""
+        """Return a backend without a client, so that nothing renews or withdraws its claims."""
         backend = self.make_backend(self.clock)
         self._to_close.append(backend)
         return backend
@@ -103,18 +103,18 @@ class Subject:
     def crash(self, backend: Backend) -> None:
         """Make the client of a raw backend fall silent, as if its process had been killed.
 
-        If each claim ends by its ttl, a raw backend is silent anyway, but a session must be
-        abandoned.
+        If claims end by their ttl, a raw backend is silent anyway, but if claims belong to a
+        session, the session must be abandoned.
         """
         if self.capabilities.ends_by == "session":
             backend.disown(f"raw{id(self):x}", deadline=self.soon())
 
     def pass_ttl(self, ttl: float | None = None) -> None:
-        """Let enough time pass that nothing is left of a silent holder."""
+        """Wait until the store has dropped everything that a silent holder had."""
         self.pass_time((ttl or self.ttl) * 1.05 + self.late)
 
     def claim(self, name: str, **fields: Any) -> Claim:
-        """Return a claim for the raw backend."""
+        """Return a claim to use with the raw backend."""
         values: dict[str, Any] = {
             "id": os.urandom(16).hex(),
             "name": name,
@@ -131,7 +131,7 @@ class Subject:
         return self.clock.now() + self.request_timeout
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, because time is what the test is about."""
+        """Let time pass, for a test that is about time."""
         deadline = self.clock.now() + seconds
         runner.until(lambda: self.clock.now() >= deadline, clock=self.clock, within=1e9)
 
@@ -149,7 +149,7 @@ class Subject:
             self.pass_time(0.002)
 
     def assert_free(self, name: str, *, within: float = 10.0) -> None:
-        """Assert that nobody holds or waits, now or within this time."""
+        """Assert that nobody holds the name or waits for it, now or within this time."""
         locks = self.locks()
         deadline = self.clock.now() + within
         while True:
@@ -191,8 +191,7 @@ class Subject:
             if all(getattr(declared, one) for one in getattr(test, "requires", ())):
                 setattr(cls, name, _as_plain_function(test))
             else:
-                # This backend does not promise what the test checks, so the test does not exist
-                # here.
+                # This backend does not promise what the test checks, so remove the test.
                 setattr(cls, name, None)
 
 
@@ -205,7 +204,7 @@ def _as_plain_function(test: Callable[[Any], Any]) -> Callable[[Any], None]:
 
 
 class Overlap:
-    """Counts the weights of the holders, and checks that they never exceed the capacity."""
+    """Counts the weights of all holders, and checks that the sum never exceeds the capacity."""
 
     def __init__(self, capacity: int = 1) -> None:
         self.capacity = capacity
@@ -214,14 +213,14 @@ class Overlap:
         self.total = 0
 
     def enter(self, weight: int = 1) -> None:
-        """Count a holder in."""
+        """Count a holder that enters."""
         self.inside += weight
         self.total += 1
         self.most = max(self.most, self.inside)
         assert self.inside <= self.capacity, f"{self.inside} inside, {self.capacity} fit"
 
     def leave(self, weight: int = 1) -> None:
-        """Count a holder out."""
+        """Stop counting a holder that leaves."""
         self.inside -= weight
 
 
@@ -240,31 +239,32 @@ class Recorder:
         return [type(one).__name__ for one in self.events if not isinstance(one, others)]
 
 
-# Tests of laws about time are repeated, because a run during which the machine stalled proves
+# Repeats the tests of laws about time, because a test that fails while the machine stalls proves
 # nothing.
 
 TRIALS = 5
-"""Number of attempts per test. The ttl doubles each time, so the last attempt tolerates a machine
-that stalls for seconds."""
+"""Maximum number of attempts per test. Each attempt has twice the ttl of the previous attempt, so
+the last attempt tolerates a machine that stalls for seconds.
+"""
 
 TRIAL_PAUSE_SECONDS = 0.02
-"""Pause between two requests of the witness, in seconds."""
+"""Pause between two requests of the stall witness, in seconds."""
 
 
 class Trials(Subject):
-    """A subject that can repeat the test of a law if the machine stalled."""
+    """A subject that can repeat a test if the machine stalled during it."""
 
     def undisturbed(
         self, trial: Callable[[str, float], Any], *, ttl: float, tolerance: float | None = None
     ) -> None:
-        """Run the trial of a law until it passes, or fails while nothing stalled.
+        """Run the trial until it passes, or until it fails without a stall.
 
-        A machine, or the store's disk, may stall for longer than a short ttl, and a lease then ends
-        as it must. A witness sends requests to the store all the while. If one of them was delayed
-        for longer than `tolerance`, by default a sixth of the ttl, a failure proves nothing about
-        the store, because several such delays add up. Then the trial is repeated, on another name
-        and with twice the ttl. A failure while the witness gets its replies in time is raised at
-        once.
+        If the machine or the store's disk stalls for longer than a short ttl, leases rightly end.
+        So during the trial, a witness keeps sending requests to the store. If a request was delayed
+        for longer than `tolerance` (by default a sixth of the ttl, because several delays may add
+        up), a failure of the trial proves nothing about the store. The trial is then repeated, with
+        another name and twice the ttl. If the witness got its replies in time, a failure is raised
+        at once.
         """
         for number in range(TRIALS):
             is_last = number == TRIALS - 1
@@ -282,13 +282,15 @@ class Trials(Subject):
 class StallWitness:
     """Sends requests to the store while a block runs, and measures how long they are delayed.
 
-    It reads and renews a lease of its own in turn, because a stalled disk delays only writes.
+    The witness reads and renews a lease of its own in turn, because a stalled disk delays only
+    writes.
     """
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._backend = subject.raw()
-        # A client of its own, because a store may refuse two backends of one client.
+        # The witness has a client id of its own, because a store may refuse two backends of one
+        # client.
         name = f"witness{id(self):x}"
         self._claim = subject.claim(name, client=name, ttl=subject.long_ttl)
         self._grant: Grant | None = None
@@ -299,7 +301,7 @@ class StallWitness:
 
     @property
     def longest_wait(self) -> float:
-        """The longest delay beyond the normal pause, including a request still under way."""
+        """The longest delay of a request beyond the normal pause, including one under way."""
         return max(self._longest, self._subject.clock.now() - self._sent_at - TRIAL_PAUSE_SECONDS)
 
     def __enter__(self) -> Self:
@@ -325,7 +327,7 @@ class StallWitness:
     def _send_request(self) -> None:
         backend, deadline = self._backend, self._subject.soon()
         self._reads = not self._reads
-        with suppress(LockError):  # the delay was measured, and nothing else matters
+        with suppress(LockError):  # only the delay matters, and it was measured
             if self._reads:
                 backend.inspect(self._claim.name, deadline=deadline)
             elif self._grant is not None:
