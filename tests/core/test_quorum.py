@@ -98,7 +98,7 @@ def test_a_hung_node_is_waited_for_where_nobody_else_is_left():
 
 
 def test_a_node_that_does_not_count_is_no_refusal():
-    """If too few nodes count, no other holder is known: this is an outage and not contention."""
+    """If too few nodes count toward the quorum, no holder is known: an outage, not contention."""
     assert (
         verdict([NodeVote.GRANTED] * 2 + [NodeVote.NOT_COUNTED] * 3, is_time_up=True)
         is Verdict.UNREACHABLE

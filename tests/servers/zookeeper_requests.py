@@ -40,7 +40,7 @@ class Request(Message):
 
 
 async def frames(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
-    """Split by the length before each message; requests and replies begin with their number."""
+    """Split a stream into messages; a length precedes each, and most begin with a number."""
     try:
         yield Message(await _frame(stream), is_ruled=False)  # the handshake has no header
         while True:

@@ -109,7 +109,7 @@ class Labels(NamedTuple):
 
 
 class ByPattern(Generic[T]):
-    """Creates each value on first use; like `Patterns`, several threads may use it."""
+    """Creates each value on first use. Like `Patterns`, it may be used by several threads."""
 
     def __init__(self, make: Callable[[Labels], T], *, raw_names: bool) -> None:
         self._make = make

@@ -347,7 +347,7 @@ def refuse_hook(hook: object) -> None:
         )
 
 
-# gevent may replace this function. This is the function at the time when our modules imported
+# gevent may replace this function later. Keep the one that was in place when our modules imported
 # Python's locks, events and sleeps.
 _ALLOCATE_LOCK = _thread.allocate_lock
 

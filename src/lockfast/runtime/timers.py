@@ -39,7 +39,7 @@ class SpinBudget:
         """The value of `sleeps` after the next failed spin."""
 
     def spin_failed(self) -> None:
-        """Record a failed spin, so that the next replies are awaited asleep."""
+        """Record a failed spin, so that the next waits for a reply sleep instead of spinning."""
         self.sleeps = self.backoff
         self.backoff = min(2 * self.backoff, SPIN_BACKOFF_LIMIT)
 

@@ -86,7 +86,7 @@ class Claimable:
         until: str,
         token: str,
     ) -> Claimable:
-        """Return a Claimable with all names checked, and the key as the last sort columns."""
+        """Return a Claimable with checked names; its sort order ends with the key columns."""
         if not isinstance(where, Mapping):
             raise TypeError(f"where is a dict of columns and values, not {type(where).__name__}")
         keyed = KeyedTable.of(table, key)

@@ -35,7 +35,7 @@ def test_two_in_a_row_confirm_nothing() -> None:
 
 
 def test_slow_answers_confirm_the_one_before_the_last() -> None:
-    """A keep-alive confirms only earlier ones that were answered long before it was sent."""
+    """A keep-alive confirms an earlier one only if that one was answered before it was sent."""
     proof = SessionProof(opened_at=0.0, ttl=30.0)
     for sent_at in (10.0, 20.0, 30.0, 40.0):
         proof.keepalive_answered(sent_at=sent_at, now=sent_at + 5.0, is_confirmed=True)

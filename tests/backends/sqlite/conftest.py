@@ -1,4 +1,4 @@
-"""Fixtures for the embedded default as its users meet it: real processes, files and signals."""
+"""Fixtures that use the embedded store as programs do: with real processes, files and signals."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Redlock(OwnServers):
         return self._named(node)
 
     def _empty(self, draw: Draw) -> str:
-        """Restart a node at once without its data; an early return does the most harm."""
+        """Restart a node without its data; the sooner it is back, the more harm it does."""
         node = one_of(self._servers, draw)
         node.kill()
         revive([node])

@@ -130,7 +130,7 @@ class AsyncAcquisition:
         self.claim: Claim = claim or client.new_claim(lock, context=context, queues=queues)
 
     def leave_behind(self) -> None:
-        """Let the background end the claim or its lease, because this acquire was interrupted.
+        """Let the watchdog end the claim or its lease, because this acquire was interrupted.
 
         Without this call, the same would happen once the frames of the acquire are gone. But the
         code that caught the interrupt keeps these frames in its traceback, and may ask for the same

@@ -199,7 +199,7 @@ class AsyncEtcdLines:
                 return line
 
     async def _acquire(self, one: SessionClaim, keys: NameKeys, deadline: float) -> EtcdLine | None:
-        """Join the line, and hold if it is empty; None means that the request must be repeated."""
+        """Join the line, or hold the name if nobody is ahead; None asks for a repeat."""
         claim, guard = one.claim, self._requests.guard
         ours = self._ours(claim, keys)
         # A new claim is never admitted ahead of a line, so a claim that does not wait need not

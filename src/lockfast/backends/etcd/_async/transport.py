@@ -342,7 +342,7 @@ class AsyncEtcdTransport:
         while answer is None:
             if not lease:
                 lease = await self._requests.lease_for(seconds, deadline=deadline)
-                self._closing[claim_id] = lease  # this lease identifies the hold to a repeat
+                self._closing[claim_id] = lease  # a repeat recognises the hold by it
             asked = transactions.close_for(claim, hold, record, token=one.token, lease=lease)
             try:
                 told = await self._requests.ask_twice(asked, deadline=deadline, is_other_lease=True)

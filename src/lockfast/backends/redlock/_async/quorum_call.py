@@ -237,7 +237,7 @@ class AsyncQuorumCalls:
         return are_to_admit or bool(self._reconnect.stragglers())
 
     def is_cut_short(self, found: Round) -> bool:
-        """Return whether to ask again, because nodes that could not be asked are ready now."""
+        """Return whether a node that could not be asked is ready now, so asking again helps."""
         return found.is_hurried and any(
             isinstance(replies, LockError)
             and not found.asked[node.number]

@@ -63,7 +63,7 @@ class AsyncSessionTransport(Protocol):
     async def beat(self, *, confirm: bool, deadline: float) -> KeepAliveReply:
         """Keep the session alive, and report whether a quorum confirmed that it is alive.
 
-        Without `confirm`, the session has no hold, and a cheaper keep-alive is enough.
+        A session without a hold needs no `confirm`: a cheaper keep-alive is enough.
         """
         ...
 
@@ -123,7 +123,7 @@ class AsyncSessionTransport(Protocol):
     async def leave(
         self, one: SessionClaim, asked: Sequence[str], *, line: LineView, deadline: float
     ) -> Sequence[SeenEntry | None]:
-        """Remove a claim that does not queue from the line, if it is there, and read the keys."""
+        """Take a claim that does not wait out of the line, if it is there, and read the keys."""
         ...
 
     async def delete(self, one: SessionClaim, *, deadline: float) -> bool:

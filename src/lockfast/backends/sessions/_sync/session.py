@@ -101,7 +101,7 @@ class Session:
         try:
             self._task = runtime.spawn(self._run, name="lockfast-session")
         except RuntimeError as error:
-            # Nothing would keep the session alive. The caller of `open` closes the session.
+            # Without a thread, nothing would keep the session alive; `open`'s caller closes it.
             raise BackendUnavailable(
                 f"{self.transport.where}: no thread is to be had for the session: {error}"
             ) from error

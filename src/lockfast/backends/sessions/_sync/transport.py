@@ -65,7 +65,7 @@ class SessionTransport(Protocol):
     def beat(self, *, confirm: bool, deadline: float) -> KeepAliveReply:
         """Keep the session alive, and report whether a quorum confirmed that it is alive.
 
-        Without `confirm`, the session has no hold, and a cheaper keep-alive is enough.
+        A session without a hold needs no `confirm`: a cheaper keep-alive is enough.
         """
         ...
 
@@ -125,7 +125,7 @@ class SessionTransport(Protocol):
     def leave(
         self, one: SessionClaim, asked: Sequence[str], *, line: LineView, deadline: float
     ) -> Sequence[SeenEntry | None]:
-        """Remove a claim that does not queue from the line, if it is there, and read the keys."""
+        """Take a claim that does not wait out of the line, if it is there, and read the keys."""
         ...
 
     def delete(self, one: SessionClaim, *, deadline: float) -> bool:

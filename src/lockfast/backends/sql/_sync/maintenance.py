@@ -131,7 +131,7 @@ class NameReaper:
         self._due = 0
 
     def count(self, releases: int = 1) -> None:
-        """Count releases; a round is due at the first, and then every `REAP_EVERY_VERBS`."""
+        """Count releases; reaping is due at the first, and then every `REAP_EVERY_VERBS`."""
         with self._state:
             self._until_next -= releases
             if self._until_next <= 0:

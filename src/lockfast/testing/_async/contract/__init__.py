@@ -21,7 +21,7 @@ class AsyncBackendContract(
     AsyncLawsOfHandingOver,
     AsyncLawsOfSequencing,
 ):
-    """Subclass it, define how your backend is opened, and pytest collects every law.
+    """Subclass this contract, define how your backend is opened, and pytest collects its tests.
 
         class TestMyBackend(AsyncBackendContract):
             capabilities = MyBackend.capabilities

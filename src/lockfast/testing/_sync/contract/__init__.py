@@ -23,7 +23,7 @@ class BackendContract(
     LawsOfHandingOver,
     LawsOfSequencing,
 ):
-    """Subclass it, define how your backend is opened, and pytest collects every law.
+    """Subclass this contract, define how your backend is opened, and pytest collects its tests.
 
         class TestMyBackend(BackendContract):
             capabilities = MyBackend.capabilities
