@@ -57,7 +57,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 .PHONY: test
-test: $(STAMP)-compiled ## Set up everything needed and run every test but those of `make check`
+test: $(STAMP)-compiled ## Set up everything needed and run the tests, but for those of `make check` and `make soak`
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
 	$(RUN) -m pytest -n auto --durations=10 $(addprefix --ignore=,$(CHECKED))
