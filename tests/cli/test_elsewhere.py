@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import lockfast
 from lockfast.cli.app import COMMANDS, app
 from lockfast.platforms import here
 
@@ -53,6 +57,50 @@ def test_a_command_of_another_package_says_how_to_install_it(monkeypatch):
         'lockfast: lockfast challenge is a package of its own: pip install "lockfast[challenge]"\n'
     )
     assert "  challenge  Not installed." in listed.stdout
+
+
+@dataclass
+class PlugIn:
+    """An entry point of an installed distribution."""
+
+    dist: Any
+    name: str = "challenge"
+
+    def load(self) -> None:
+        raise ImportError("No module named 'lockfast_challenge.checker'")
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        (
+            "0.0.1",
+            (
+                "lockfast-challenge 0.0.1 does not fit lockfast "
+                f'{lockfast.__version__}: pip install "lockfast[challenge]"'
+            ),
+        ),
+        (
+            lockfast.__version__,
+            (
+                "lockfast challenge is incomplete (No module named 'lockfast_challenge.checker'): "
+                "install it again"
+            ),
+        ),
+    ],
+)
+def test_a_command_of_another_package_that_does_not_fit_is_refused_alone(
+    version, sentence, monkeypatch
+):
+    """Its package uses our internals. The help and every other command still work."""
+    plug_in = PlugIn(SimpleNamespace(name="lockfast-challenge", version=version))
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: (plug_in,))
+
+    done = CliRunner().invoke(app, ["challenge", "--start", "redis"])
+    listed = CliRunner().invoke(app, ["--help"])
+
+    assert (done.exit_code, done.stderr) == (78, f"lockfast: {sentence}\n")
+    assert listed.exit_code == 0
 
 
 PROGRAM = """

@@ -6,14 +6,16 @@ import asyncio
 
 import pytest
 import uvloop
-from servers.redis import shared_server
+from servers import etcd, redis
 
 from lockfast import AsyncLocks, LeaseLost
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", "redis", "etcd"])
 def url(request, tmp_path) -> str:
-    return f"sqlite://{tmp_path}/locks.db" if request.param == "sqlite" else shared_server().url
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path}/locks.db"
+    return (redis if request.param == "redis" else etcd).shared_server().url
 
 
 def test_tasks_on_uvloop_exclude_each_other_and_are_woken_and_told(url):

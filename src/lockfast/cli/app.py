@@ -37,9 +37,22 @@ def unavailable(name: str) -> click.Command | None:
     """Return a stand-in for a command that is not available here; None for an available command."""
     if sentence := SENTENCES.get((name, here.NAME)):
         return _stand_in(name, sentence, reason=f"Not on {here.NAME}")
-    if name in EXTRAS and name not in _plug_ins():
-        install = f"lockfast {name} is a package of its own: {pip_install(EXTRAS[name])}"
-        return _stand_in(name, install, reason="Not installed")
+    return _unusable_plug_in(name) if name in EXTRAS else None
+
+
+def _unusable_plug_in(name: str) -> click.Command | None:
+    """Return a stand-in for a plug-in that is not installed, or not of our version."""
+    plug_in, install = _plug_ins().get(name), pip_install(EXTRAS[name])
+    if plug_in is None:
+        sentence = f"lockfast {name} is a package of its own: {install}"
+        return _stand_in(name, sentence, reason="Not installed")
+    # It uses more than our public names, so another version may do anything.
+    if plug_in.dist is not None and plug_in.dist.version != lockfast.__version__:
+        sentence = (
+            f"{plug_in.dist.name} {plug_in.dist.version} does not fit lockfast "
+            f"{lockfast.__version__}: {install}"
+        )
+        return _stand_in(name, sentence, reason="Of another version")
     return None
 
 
@@ -118,7 +131,12 @@ class LateCommands(click.Group):
         if (stand_in := unavailable(cmd_name)) is not None:
             return stand_in
         if cmd_name in EXTRAS:
-            command = _plug_ins()[cmd_name].load()
+            try:
+                command = _plug_ins()[cmd_name].load()
+            except ImportError as error:
+                # Every help text and completion comes through here, and must not fail for it.
+                broken = f"lockfast {cmd_name} is incomplete ({error}): install it again"
+                return _stand_in(cmd_name, broken, reason="Incomplete")
         else:
             module, _, name = COMMANDS[cmd_name].partition(":")
             command = getattr(importlib.import_module(module), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lockfast.backends._async.single_flight import AsyncSingleFlight
 from lockfast.backends.etcd import errors
@@ -220,8 +220,8 @@ class EtcdConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send our part of the handshake."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - a TCP connection has one
-        self._transport = transport
+        # A TCP connection has this kind of transport, but uvloop's does not inherit from it.
+        self._transport = cast("asyncio.Transport", transport)
         self._flush()
 
     def data_received(self, data: bytes) -> None:
