@@ -67,8 +67,19 @@ class InterruptAt:
             raise Interrupted
 
 
+EARLIER: set[threading.Thread] = set()
+"""The threads that ran before the test."""
+
+
+@pytest.fixture(autouse=True)
+def _earlier_threads(monkeypatch) -> None:
+    """Leave out the threads of earlier tests, whose clients a failure may keep alive."""
+    monkeypatch.setattr(sys.modules[__name__], "EARLIER", set(threading.enumerate()))
+
+
 def inbox_threads() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name == "lockfast-inbox"]
+    found = [one for one in threading.enumerate() if one.name == "lockfast-inbox"]
+    return [one for one in found if one not in EARLIER]
 
 
 def open_inbox(locks: Locks, name: str) -> None:
