@@ -1,4 +1,4 @@
-"""A collection that is mostly one element behaves like a list without repeats."""
+"""A collection that usually has one element behaves like a list without repeats."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Resource:
             return self._value
 
     def write(self, value: Any, *, client: str, hold: int, token: int | None) -> None:  # noqa: ANN401
-        """Store the value, even if an update is lost; record every attempt."""
+        """Store the value, even if that overwrites another update; record every attempt."""
         with self._state:
             is_accepted = self._accepts(token)
             is_lost = is_accepted and not self._follows(value)

@@ -127,7 +127,7 @@ def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name
 
 
 def test_a_server_that_writes_nothing_for_a_while_is_waited_for(flavour, guarded, name) -> None:
-    """A session keeps the default that it began with, even after the default has changed."""
+    """A session that began read-only stays so after the default changes; a new one is opened."""
     guarded.run("ALTER ROLE app WITH SUPERUSER")
     guarded.run("ALTER ROLE app SET default_transaction_read_only = on")
     url = guarded.url(user="app", password=SECRET)

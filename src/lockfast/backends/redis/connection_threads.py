@@ -344,7 +344,7 @@ class _Resp2InTime(_InTime, _RESP2Parser):
 
 
 class _Resp3InTime(_InTime, _RESP3Parser):
-    """Parser for the handshake of every other connection."""
+    """Parser for the handshake of all connections except those to Sentinels."""
 
 
 def _in_python(parser: Callable[..., object]) -> dict[str, Any]:

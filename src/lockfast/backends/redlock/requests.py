@@ -52,7 +52,7 @@ class NodeRequest:
 
 
 class Scripts:
-    """The scripts of one birth."""
+    """The scripts for one birth of a node: for one run of its server process."""
 
     def __init__(self, birth: str) -> None:
         self.birth = birth

@@ -72,7 +72,7 @@ class CrowdedNames(set[str]):
 T = TypeVar("T")
 
 
-# Runs steps on the connection: in a transaction, followed by its wakeups, or without one for reads.
+# Runs steps on the connection. Writes run in a transaction, and wakeups follow it; reads need none.
 
 
 class StepRunner:

@@ -240,7 +240,7 @@ class Acquisition:
             return
         error.claim = self.claim.id
         if runtime.shield(self._withdraw()):
-            # The store has replied, so nothing was acquired and nothing is left behind.
+            # The store has confirmed the withdrawal, so nothing was acquired and nothing is left.
             raise BackendUnavailable(
                 f"{error}; our claim to {self._lock.name!r} was withdrawn, "
                 "so it can be tried again",
