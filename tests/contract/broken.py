@@ -113,7 +113,7 @@ class Law03(Whole):
 
 
 class Law04(Whole):
-    """A release that deletes any hold, whoever asks for the release."""
+    """A release that deletes any hold, also that of another client."""
 
     class backend_class(AsyncMemoryBackend):
         async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:

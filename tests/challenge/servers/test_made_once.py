@@ -28,7 +28,7 @@ def test_of_those_who_ask_at_once_one_makes_it_and_all_have_it(shared):
             (directory / str(number)).touch()
 
     def ask(_: int) -> int:
-        # Each call opens the lock file anew, so threads exclude each other just as processes do.
+        # Each call opens the lock file itself, so threads exclude each other just as processes do.
         return len(list(made_once("data", make).iterdir()))
 
     with ThreadPoolExecutor(8) as pool:

@@ -159,7 +159,7 @@ def test_a_pool_of_another_loop_is_refused_or_serves():
 
 @pytest.mark.parametrize("kind", ["pool", "engine", "connection"])
 def test_a_forked_child_leaves_what_is_the_parents(lent_puppet, server, name, kind):
-    """The child gets an error that says to connect anew; the parent goes on as before."""
+    """The child gets an error that says to connect again; the parent goes on as before."""
     parent = lent_puppet(kind, server.url())
     parent.ask("acquire", name)
 

@@ -27,7 +27,7 @@ def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
 
 
 def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
-    """When a node is made anew, the server numbers its claims from 0, but tokens still grow."""
+    """When a node is created again, the server numbers its claims from 0, but tokens still grow."""
     locks = flavour.locks(tidy.url)
     tokens = []
     with tidy.client() as client:

@@ -222,7 +222,7 @@ class AsyncInspector(AsyncRecipe):
         """Delete the entries of all holders, or of the holder with `token`; return these holders.
 
         Only an operator deletes an entry of a living session, so a holder whose entry is missing at
-        its next renewal is told that the hold was broken. An entry is deleted only if its key and
+        its next renewal learns that the hold was broken. An entry is deleted only if its key and
         token are the same as when it was read.
         """
         line = await self._transport.look(name, confirm=False, deadline=deadline)

@@ -153,7 +153,7 @@ class SessionTransport(Protocol):
         ...
 
     def remove(self, asked: Sequence[tuple[str, int | None]], *, deadline: float) -> Sequence[bool]:
-        """Delete the entry at each key, whoever owns it; return true for each that was there.
+        """Delete the entry at each key, of any owner; return true for each that was there.
 
         With a token, only an entry with that token is deleted, because a new claim at the same key
         has another token.
