@@ -181,7 +181,5 @@ $(STAMP):
 	$(make_venv)
 	$(INSTALL) --upgrade '$(PIP)'
 	$(INSTALL) --editable '.[all]' --editable ./challenge --group dev
-	$(INSTALL) --no-deps --upgrade \
-		--target $(VENV)/oldest-driver redis==5.0.0 # the other end of the range in pyproject.toml
 	rm -f $(VENV)/.installed-*
 	touch $@

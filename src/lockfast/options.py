@@ -315,9 +315,15 @@ def checked_switch(option: str, value: object) -> bool:
 _SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def checked_keywords(given: Iterable[str], *, accepted: Collection[str], what: str) -> None:
-    """Raise on unknown options, listing the accepted ones."""
-    unknown = sorted(set(given).difference(accepted))
+def checked_keywords(
+    given: Iterable[str],
+    *,
+    accepted: Collection[str],
+    what: str,
+    unlisted: Collection[str] = (),
+) -> None:
+    """Raise on unknown options, listing the accepted ones, except other names of the same."""
+    unknown = sorted(set(given).difference(accepted, unlisted))
     if unknown:
         hints = [_OTHER_LIBRARIES[one] for one in unknown if one in _OTHER_LIBRARIES]
         suggestions = [one for word in unknown for one in closest(word, accepted)]

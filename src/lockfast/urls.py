@@ -109,7 +109,12 @@ def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[st
     given = {**in_url, **options}
     _refuse_removed(given, room, what=f"{parts.scheme}://")
     backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://")
-    checked_keywords(given, accepted=backend.options, what=f"{parts.scheme}://")
+    checked_keywords(
+        given,
+        accepted=backend.options,
+        unlisted=backend.option_aliases,
+        what=f"{parts.scheme}://",
+    )
     arguments = declared(room).arguments(parts, namespace)
     return backend(clock=clock, **arguments, **given)
 

@@ -48,7 +48,7 @@ def test_both_have_one_version_and_need_exactly_each_other():
     version = lockfast.__version__
 
     assert library["version"] == challenge["version"] == version
-    assert challenge["dependencies"] == [f"lockfast[cli]=={version}"]
+    assert challenge["dependencies"] == [f"lockfast[cli]=={version}", "redis>=5.0,<9"]
     extras = library["optional-dependencies"]
     assert extras["challenge"] == [f"lockfast-challenge=={version}"]
     assert "challenge" not in extras["all"][0]

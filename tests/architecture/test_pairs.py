@@ -37,6 +37,7 @@ DIFFERENCES = {
         "RedisConnection": "one is driven by the loop, the other by the thread that asks; only "
         "what is written for one flavour takes it in its hands",
         "RedisSubscription.shut": "it has a connection of its own, which another thread may end",
+        "ClusterSubscription.shut": "as above",
     },
     "backends/waiting/listener": {
         "GUEST_LEAVES_WITHIN_SECONDS": "threads take turns at reading; a loop reads by itself",
@@ -51,7 +52,6 @@ DIFFERENCES = {
     "backends/network/connection": {
         "SocketConnection": "one is driven by the loop, the other by the thread that asks",
         "BlockingSocket": "a socket with a deadline; a loop has its own transports",
-        "DeadlineSocket": "as BlockingSocket",
         "IdleConnections": "threads take and return connections; tasks share one",
     },
 }
@@ -127,6 +127,8 @@ def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
     found = {one for part in node.body for one in names_of(part) if is_public(one)}
     parents = {ast.unparse(one).partition("[")[0] for one in node.bases}
     for one in body:
+        if isinstance(one, ast.ClassDef) and one.name in parents:
+            found |= members(one, body)
         if not isinstance(one, ast.ImportFrom) or not is_stood_on(one.module):
             continue
         module = PACKAGE.joinpath(*str(one.module).split(".")[1:]).with_suffix(".py")

@@ -151,7 +151,7 @@ def test_a_server_that_is_not_installed_is_named_with_its_package(cli):
     assert "Debian package etcd-server" in done.stderr
 
 
-def test_a_driver_that_is_not_installed_is_named_with_its_extra():
+def test_a_driver_that_is_not_installed_is_named_with_how_to_get_it():
     program = (
         "import sys; sys.modules['redis'] = None\n"
         "sys.argv = ['lockfast', 'challenge', '--start', 'redis']\n"
@@ -163,4 +163,4 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra():
     )
 
     assert done.returncode == 78
-    assert "lockfast[redis]" in done.stderr
+    assert "lockfast[challenge]" in done.stderr

@@ -25,6 +25,9 @@ Poll: type[select.poll] = getattr(select, "poll", object)  # type: ignore[arg-ty
 READ = select.POLLIN
 WRITE = select.POLLOUT
 
+UNIX_FAMILY: int = socket.AF_UNIX
+"""The address family of Unix sockets."""
+
 HAS_KERNEL_TIMEOUT = True
 """Whether the kernel can time out a call on a blocking socket; see `set_kernel_timeout`."""
 

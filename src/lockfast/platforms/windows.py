@@ -22,6 +22,7 @@ __all__ = [
     "NAME",
     "NO_WAIT",
     "READ",
+    "UNIX_FAMILY",
     "WRITE",
     "Poll",
     "at_fork",
@@ -96,6 +97,7 @@ class Poll:
         return list(ready.items())
 
 
+UNIX_FAMILY = -1  # Python has no Unix sockets there
 HAS_KERNEL_TIMEOUT = False
 NO_WAIT = 0
 

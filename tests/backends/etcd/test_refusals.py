@@ -18,7 +18,6 @@ from lockfast import (
 )
 from lockfast.backends.etcd import address, errors, requests
 from lockfast.backends.etcd.http2.grpc import GrpcError
-from lockfast.backends.network import tls
 from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.etcd import EtcdServer
 
@@ -89,14 +88,13 @@ def test_a_url_says_who_where_and_what():
         "etcds://clerk:p%40ss@h1,[::1]:5,h3:70/shop/locks/",
         where="etcds://***@h1",
         namespace="app",
-        options={"ssl_check_hostname": "false"},
+        options={"tls_verify": "ca"},
     )
 
     assert [str(one) for one in place.endpoints] == ["h1:2379", "[::1]:5", "h3:70"]
     assert (place.user, place.password) == ("clerk", "p@ss")
     assert place.root == b"shop/locks/app/"
-    assert place.is_secure
-    assert not place.tls["ssl_check_hostname"]
+    assert place.tls.verify == "ca"
     assert "p@ss" not in repr(place)
 
 
@@ -181,7 +179,7 @@ def test_a_certificate_that_nobody_trusts(refused):
     error = refused(shared_tls_server().url)
 
     assert isinstance(error, ConfigurationError)
-    assert "ssl_ca_certs" in str(error)
+    assert "tls_ca" in str(error)
 
 
 def test_a_certificate_of_somebody_else(refused):
@@ -201,17 +199,16 @@ def test_no_certificate_where_one_is_asked_for(refused):
     error = refused(server.url, ssl_ca_certs=server.tls.authority)
 
     assert isinstance(error, ConfigurationError | BackendUnavailable)
-    assert "ssl_certfile" in str(error)
+    assert "tls_cert" in str(error)
 
 
 def test_a_file_of_certificates_that_is_not_there(tmp_path):
     missing = str(tmp_path / "missing.pem")
-    place = address.of_url(
-        shared_tls_server().url, where=WHERE, namespace="test", options={"ssl_ca_certs": missing}
-    )
 
     with pytest.raises(ConfigurationError, match="cannot be used"):
-        tls.tls_context_of_files(place.tls, where=place.where)
+        address.of_url(
+            shared_tls_server().url, where=WHERE, namespace="test", options={"tls_ca": missing}
+        )
 
 
 def test_a_server_that_is_full(refused):

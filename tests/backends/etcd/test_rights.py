@@ -217,8 +217,8 @@ def test_a_wrong_password_is_told_by_an_acquire_and_by_a_look(flavour, server, l
     ("url", "options", "words"),
     [
         ("etcd://{address}", {}, "etcds://"),
-        ("etcds://{address}", {}, "ssl_ca_certs"),
-        ("etcds://{address}", {"ssl_ca_certs": certificates().authority}, "ssl_certfile"),
+        ("etcds://{address}", {}, "tls_ca"),
+        ("etcds://{address}", {"tls_ca": certificates().authority}, "tls_cert"),
     ],
 )
 def test_tls_on_one_side_only(flavour, url, options, words):

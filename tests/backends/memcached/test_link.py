@@ -8,8 +8,10 @@ import pytest
 
 from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast.backends.memcached import meta
+from lockfast.backends.memcached.address import address_of_url
 from lockfast.backends.memcached.connection_aio import MemcachedConnection
 from lockfast.backends.memcached.errors import refused
+from lockfast.backends.memcached.handshake import handshake
 from lockfast.runtime.clock import Clock
 
 
@@ -67,13 +69,16 @@ def test_a_server_without_room_may_say_so_before_it_is_asked():
     async def play() -> None:
         connection, transport = MemcachedConnection(b"lockfast", Clock(), where="here"), Transport()
         connection.connection_made(transport)  # type: ignore[arg-type]
-        asked = connection.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
+        until = asyncio.get_running_loop().time() + 60
+        steps = handshake(address_of_url("memcached://here", where="here", options={}))
+        greeting = asyncio.ensure_future(connection.converse(steps, until=until))
+        await asyncio.sleep(0)
 
         connection.data_received(b"ERROR Too many open connections\r\n")
 
-        assert isinstance(await asked, meta.MetaError)
+        with pytest.raises(BackendUnavailable, match="no room for another connection"):
+            await greeting
         assert not connection.is_open
-        await asyncio.sleep(0)
         assert not transport.written
 
     asyncio.run(play())

@@ -8,6 +8,7 @@ import re
 from servers.redis import shared_server
 
 from lockfast.backends.redis import replies, requests
+from lockfast.backends.redis.address import address_of_url
 from lockfast.backends.redis.connection_threads import RedisTransport
 from lockfast.backends.redis.resp import ErrorReply, packed
 from lockfast.backends.redis.scripts import redis_script
@@ -24,9 +25,8 @@ class Scripted:
 
     def __init__(self) -> None:
         server = shared_server()
-        self.transport = RedisTransport.from_url(
-            server.url, options={}, clock=Clock(), where=server.url
-        )
+        address = address_of_url(server.url, where=server.url, options={})
+        self.transport = RedisTransport(address.server, clock=Clock())
         self.transport.ask(packed(b"FLUSHALL"), deadline=Clock().now() + 5)
         self.keys = requests.RedisKeys("test")
         self.now = float(START)

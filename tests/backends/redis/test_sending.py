@@ -8,11 +8,9 @@ import pytest
 
 from lockfast import OutcomeUnknown
 from lockfast.backends.network.connection_aio import FLUSH_BATCH
-from lockfast.backends.redis.connection_aio import (
-    RedisConnection,
-    RedisTransport,
-    driver_connection_class,
-)
+from lockfast.backends.network.target import Target
+from lockfast.backends.redis.address import ServerSettings
+from lockfast.backends.redis.connection_aio import RedisConnection, RedisTransport
 from lockfast.backends.redis.resp import packed
 from lockfast.runtime.clock import Clock
 
@@ -29,9 +27,6 @@ class Sent:
     def write(self, data: bytes) -> None:
         self.writes.append(data)
 
-    def set_protocol(self, protocol: object) -> None:
-        pass
-
     def abort(self) -> None:
         pass
 
@@ -40,8 +35,7 @@ class TalksTo(RedisTransport):
     """A transport with one given connection."""
 
     def __init__(self, connection: RedisConnection) -> None:
-        kind = driver_connection_class(tls=False, is_socket=False)
-        super().__init__(kind=kind, options={}, clock=Clock(), where="nowhere")
+        super().__init__(ServerSettings(Target("nowhere", None)), clock=Clock())
         self._connection = connection
 
     def asks(self) -> asyncio.Future[object]:
@@ -50,7 +44,7 @@ class TalksTo(RedisTransport):
 
 def linked() -> tuple[Sent, RedisConnection, TalksTo]:
     sent, connection = Sent(), RedisConnection(where="nowhere")
-    connection.take_over(sent, None)  # type: ignore[arg-type]
+    connection.connection_made(sent)  # type: ignore[arg-type]
     return sent, connection, TalksTo(connection)
 
 

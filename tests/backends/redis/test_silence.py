@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from lockfast import OutcomeUnknown
-from lockfast.backends.network.connection_aio import SILENCE_SECONDS
+from lockfast.backends.network.codec import SILENCE_SECONDS
+from lockfast.backends.network.target import Target
+from lockfast.backends.redis.address import ServerSettings
 from lockfast.backends.redis.connection_aio import RedisConnection, RedisTransport
 from lockfast.backends.redis.resp import packed
 from lockfast.testing import VirtualClock, run_in_virtual_time
@@ -27,9 +29,6 @@ class Far:
         self.is_cut = False
         self.is_aborted = False
         self.written: list[bytes] = []
-
-    def set_protocol(self, _: object) -> None:
-        """Ignore the protocol, because `write` delivers the replies itself."""
 
     def write(self, data: bytes) -> None:
         self.written.append(data)
@@ -49,7 +48,7 @@ def far(test: Callable[[RedisConnection, Far], Coroutine[Any, Any, None]]) -> Ca
     async def main() -> None:
         connection = RedisConnection(where="there")
         there = Far(connection, SILENCE_SECONDS / 2)
-        connection.take_over(there, None)  # type: ignore[arg-type]
+        connection.connection_made(there)  # type: ignore[arg-type]
         await test(connection, there)
 
     def run() -> None:
@@ -130,7 +129,7 @@ async def test_a_subscription_that_is_not_confirmed_in_time_is_taken_back(
 ) -> None:
     """A subscription that was not confirmed in time is cancelled: nothing reads its messages."""
     clock = VirtualClock(asyncio.get_running_loop())  # type: ignore[arg-type]
-    transport = RedisTransport(kind=object, options={}, clock=clock, where="there")
+    transport = RedisTransport(ServerSettings(Target("there", None)), clock=clock)
     transport._connection = connection
 
     with pytest.raises(OutcomeUnknown):

@@ -11,6 +11,7 @@ from servers.redlock import shared_nodes
 from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
 from lockfast.backends.redlock.address import addresses_of_url
 from lockfast_challenge.processes import eventually
+from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.redlock import url_of
 
 URL = "redlock://h1:7001,[::1]:7002,h3"
@@ -28,27 +29,37 @@ def test_each_host_is_a_node():
         "redis://[::1]:7002",
         "redis://h3:6379",
     ]
-    assert not any(one.tls for one in found)
+    assert not any(one.server.target.tls for one in found)
 
 
 def test_what_is_said_of_all_is_said_of_each():
-    found = addresses("redlocks://me:se%2Ccret@h1,h2,h3/2", ssl_ca_certs="all.pem")
+    found = addresses("redlocks://me:se%2Ccret@h1,h2,h3/2", ssl_ca_certs=certificates().authority)
 
-    assert all(one.tls for one in found)
     for one in found:
-        assert one.options["username"] == "me"
-        assert one.options["password"] == "se,cret"
-        assert one.options["ssl_ca_certs"] == "all.pem"
-        assert one.options["db"] == 2
+        assert one.server.login.fixed == (b"me", b"se,cret")
+        assert one.server.target.tls.ca == certificates().authority
+        assert one.server.db == 2
 
 
 def test_what_is_said_of_one_wins():
-    own = [{"password": "a"}, {"tls": True, "ssl_ca_certs": "b.pem"}, {}]
+    own = [{"password": "a"}, {"tls": True, "tls_ca": certificates().authority}, {}]
     found = addresses(nodes=own, password="shared")
 
-    assert [one.options["password"] for one in found] == ["a", "shared", "shared"]
-    assert [one.tls for one in found] == [False, True, False]
+    assert [one.server.login.password for one in found] == ["a", "shared", "shared"]
+    assert [one.server.target.tls is not None for one in found] == [False, True, False]
     assert found[1].where.startswith("rediss://")
+
+
+def test_one_node_may_be_without_the_tls_of_the_others():
+    found = addresses(
+        "redlocks://h1,h2,h3", nodes=[{}, {"tls": False}, {}], tls_ca=certificates().authority
+    )
+
+    assert [one.where for one in found] == [
+        "rediss://h1:6379",
+        "redis://h2:6379",
+        "rediss://h3:6379",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def test_connections_that_are_missing_are_made_at_once(namespace, monkeypatch):
     with Locks(nodes.url, namespace=namespace, node_timeout=20, request_timeout=60) as locks:
         locks.lock("door").acquire(timeout=20).release()
         for transport in locks._client.backend._nodes.transports:
-            while transport.lines:
-                transport.lines.pop().lose(ConnectionError("taken by another thread"))
+            while (line := transport.take()) is not None:
+                line.lose(ConnectionError("taken by another thread"))
         monkeypatch.setattr(NodeTransport, "connect", connect_together)
 
         with locks.lock("door", timeout=20) as lease:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import weakref
 from typing import Any
 
 import pytest
 
+from lockfast.backends.network.connection_threads import TRUSTED_UNPOLLED_SECONDS
 from lockfast.backends.redlock._sync.backend import RedlockBackend
 from lockfast.backends.redlock._sync.reconnect import Reconnect
 from lockfast.backends.redlock.nodes_threads import NodeConnection, Nodes, NodeTransport
@@ -16,29 +19,6 @@ from lockfast.testing import ManualClock
 
 INSPECT = NodeRequests("space").inspect("door")
 FULL = BackendUnavailable("max number of clients reached")
-
-
-class StandInLink:
-    """A connection on which no reply comes, and which a test may break."""
-
-    generation = 0
-    used_at = 0.0
-
-    def __init__(self) -> None:
-        self.is_broken = False
-
-    def is_sound(self, _now: float) -> bool:
-        return not self.is_broken
-
-    def take_in(self) -> None:
-        if self.is_broken:
-            raise ConnectionError("reset")
-
-    def buffered(self) -> Any:
-        raise AssertionError("nothing has come")
-
-    def close(self) -> None:
-        self.is_broken = True
 
 
 @pytest.fixture
@@ -64,10 +44,18 @@ def dialed(monkeypatch) -> list[float]:
 
 
 def connected(nodes: Nodes) -> NodeConnection:
-    """Add an idle connection to the node, and return that connection."""
-    line = nodes.transports[0].know(NodeConnection(StandInLink(), nodes.nodes[0]))  # type: ignore[arg-type]
-    nodes._give_back(line.node, line)
+    """Add an idle connection to the node, on which no reply comes, and return that connection."""
+    transport = nodes.transports[0]
+    ours, far_end = socket.socketpair()
+    line = transport.know(NodeConnection(ours, nodes._clock, 0, nodes.nodes[0]))
+    weakref.finalize(line, far_end.close)
+    transport.put_back(line)
     return line
+
+
+def break_line(nodes: Nodes, line: NodeConnection) -> None:
+    line.shut()
+    nodes._clock.advance(2 * TRUSTED_UNPOLLED_SECONDS)  # type: ignore[attr-defined]
 
 
 def asked(nodes: Nodes) -> Round:
@@ -83,7 +71,7 @@ def test_a_connection_too_many_costs_those_nothing_that_are_there(nodes):
     assert asked(nodes).replies == [FULL]
 
     assert nodes.is_ready(node)
-    nodes._give_back(node, line)
+    nodes.transports[0].put_back(line)
     assert nodes._kept(node, 1.0) is line
 
 
@@ -98,7 +86,7 @@ def test_one_who_tells_a_node_something_loses_it_for_nobody(nodes):
 
 
 def test_a_node_to_which_no_connection_is_left_is_one_that_is_away(nodes):
-    connected(nodes).connection.close()
+    break_line(nodes, connected(nodes))
 
     asked(nodes)
 
@@ -116,7 +104,7 @@ def obligation(nodes: Nodes) -> NodeConnection:
 @pytest.mark.parametrize("made", [obligation, connected])
 def test_a_slow_node_whose_connection_broke_is_connected_to_again(nodes, made):
     """A slow node whose connection broke is connected to again, with or without a reply due."""
-    made(nodes).connection.close()
+    break_line(nodes, made(nodes))
     nodes.nodes[0].is_slow = True
 
     asked(nodes)
@@ -149,7 +137,7 @@ def test_lines_that_are_gone_are_not_remembered(nodes):
     line = connected(nodes)
     assert transport.has_line()
 
-    transport.lines.clear()
+    assert transport.take() is line
     del line
 
     assert not transport.has_line()

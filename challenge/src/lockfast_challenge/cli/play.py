@@ -274,7 +274,7 @@ def _servers_for(flaw: Flaw) -> AbstractContextManager[Deployment]:
     except ImportError as error:
         raise CannotStart(
             f"the broken locks are kept in Redis, whose driver cannot be loaded ({error}): "
-            f"{pip_install('redis')}"
+            f"{pip_install('challenge')}"
         ) from error
     return DEPLOYMENTS[flaw.schedule.store](ttl=flaw.schedule.ttl)
 

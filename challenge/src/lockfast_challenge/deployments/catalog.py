@@ -181,7 +181,7 @@ def _kind(store: str) -> type:
         words = str(error).partition("\n")[0].rstrip(".")
         raise CannotStart(
             f"a challenge of {store} needs a driver that cannot be loaded ({words}): "
-            f"{pip_install(extra or 'all')}"
+            f"{pip_install(extra or 'challenge')}"
         ) from error
     return cast("type", getattr(module, store.capitalize()))
 

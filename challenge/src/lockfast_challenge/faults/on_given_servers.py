@@ -6,11 +6,11 @@ All clients of the server notice these faults, so the faults count as destructiv
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import redis
 
-from lockfast.backends.redis.address import address_of_url, understood
+from lockfast.backends.redis.address import Address, ServerSettings, address_of_url
 from lockfast.core.descriptor import masked, split
 from lockfast_challenge.faults.fault import DidNotStrike
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault
@@ -57,30 +57,22 @@ class _ClientPause:
             client.client_unpause()
 
     def _client(self) -> redis.Redis:
-        # The URL may have options that Lockfast understands and the driver does not.
-        parts = split(self._url)
-        options = understood(dict(parse_qsl(parts.query)), by=redis.SSLConnection)
-        url = parts._replace(query=urlencode(options)).geturl()
-        return redis.Redis.from_url(
-            url,
-            socket_timeout=COMMAND_TIMEOUT_SECONDS,
-            socket_connect_timeout=COMMAND_TIMEOUT_SECONDS,
-        )
+        return _client_of(_address(self._url).server)
 
 
 class _SentinelFailover:
     """The command SENTINEL FAILOVER: the Sentinels replace a master although it is healthy."""
 
     def __init__(self, url: str) -> None:
-        options = dict(parse_qsl(split(url).query))
-        self._address = address_of_url(url.partition("?")[0], where=masked(url), options=options)
+        self._address = _address(url)
 
     def begin(self, _: Draw) -> str:
-        options: dict[str, Any] = self._address.sentinel_options
+        settings = self._address.sentinel
+        assert settings is not None  # noqa: S101 - the URL names Sentinels
         command = "SENTINEL", "FAILOVER", self._address.service
         refusal = ""
         for one in self._address.endpoints:
-            with redis.Redis(one.host, one.port, **options) as client:
+            with _client_of(settings.at(one)) as client:
                 try:
                     client.execute_command(*command)
                 except redis.RedisError as error:  # the next Sentinel may be up, or have a quorum
@@ -88,3 +80,35 @@ class _SentinelFailover:
                 else:
                     return "the master"
         raise DidNotStrike(f"no Sentinel would: {refusal}")
+
+
+def _address(url: str) -> Address:
+    options = dict(parse_qsl(split(url).query))
+    options.pop("durability", None)
+    return address_of_url(url.partition("?")[0], where=masked(url), options=options)
+
+
+def _client_of(server: ServerSettings) -> redis.Redis:
+    target, login = server.target, server.login
+    settings: dict[str, Any] = {"username": login.username or None, "db": server.db}
+    if target.endpoint is None:
+        settings["unix_socket_path"] = target.path
+    else:
+        settings |= {"host": target.endpoint.host, "port": target.endpoint.port}
+    if (tls := target.tls) is not None:
+        settings |= {
+            "ssl": True,
+            "ssl_ca_certs": tls.ca,
+            "ssl_ca_path": tls.ca_path,
+            "ssl_certfile": tls.cert,
+            "ssl_keyfile": tls.key,
+            "ssl_password": tls.key_password,
+            "ssl_check_hostname": tls.verify == "full",
+            "ssl_cert_reqs": "none" if tls.verify == "none" else "required",
+        }
+    return redis.Redis(
+        **settings,
+        password=login.password or None,
+        socket_timeout=COMMAND_TIMEOUT_SECONDS,
+        socket_connect_timeout=COMMAND_TIMEOUT_SECONDS,
+    )

@@ -1,4 +1,4 @@
-"""The cluster's members, the login, and the prefix of our keys, read from a URL; pure."""
+"""The cluster's members, the login, and the prefix of our keys, read from a URL."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from lockfast.backends.network.tls import TLS_OPTIONS, tls_of_options
 from lockfast.core.descriptor import Endpoint, hosts_in, split
 from lockfast.errors import ConfigurationError
-from lockfast.options import checked_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lockfast.backends.network.tls import TlsOptions
+
 DEFAULT_PORT = 2379
 
-TLS_OPTIONS = frozenset(
-    {"ssl_ca_certs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile", "ssl_password"}
-)
 OPTIONS = TLS_OPTIONS | {"password", "username"}
-"""The options that may accompany the URL, named like those of Redis."""
+"""The options that may accompany the URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +29,7 @@ class Address:
     endpoints: tuple[Endpoint, ...]
     prefix: str
     namespace: str
-    is_secure: bool
-    tls: Mapping[str, Any] = field(repr=False)
+    tls: TlsOptions | None = field(repr=False)
     user: str = field(repr=False, default="")
     password: str = field(repr=False, default="")
 
@@ -63,10 +61,14 @@ def of_url(url: str, *, where: str, namespace: str, options: Mapping[str, Any]) 
     password = str(options.get("password", unquote(password)))
     if bool(user) != bool(password):
         raise ConfigurationError(f"{where}: a login is a user and a password; one is missing")
-    is_secure = parts.scheme == "etcds"
-    tls = {name: options[name] for name in sorted(TLS_OPTIONS & options.keys())}
-    if tls and not is_secure:
-        raise ConfigurationError(f"{', '.join(tls)}: only for etcds://, which speaks TLS")
+    # Newer etcd members refuse clients that do not name the protocol in the TLS handshake.
+    tls = tls_of_options(
+        options,
+        where=where,
+        tls_by_scheme=parts.scheme == "etcds",
+        secure_scheme="etcds",
+        protocols=("h2",),
+    )
     found = tuple(Endpoint(*one) for one in hosts_in(hosts, port=DEFAULT_PORT, where=where))
     path = unquote(parts.path).strip("/")
     return Address(
@@ -74,16 +76,7 @@ def of_url(url: str, *, where: str, namespace: str, options: Mapping[str, Any]) 
         found,
         f"{path}/" if path else "",
         namespace,
-        is_secure,
-        _checked(tls),
+        tls,
         user,
         password,
     )
-
-
-def _checked(tls: Mapping[str, Any]) -> dict[str, Any]:
-    given = dict(tls)
-    if given.get("ssl_keyfile") and not given.get("ssl_certfile"):
-        raise ConfigurationError("ssl_keyfile is the key of a certificate; give ssl_certfile too")
-    is_checked = checked_switch("ssl_check_hostname", given.get("ssl_check_hostname", True))
-    return given | {"ssl_check_hostname": is_checked}

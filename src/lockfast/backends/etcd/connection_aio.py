@@ -6,7 +6,6 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from lockfast.backends._async.single_flight import AsyncSingleFlight
 from lockfast.backends.etcd import errors
 from lockfast.backends.etcd.http2.connection import Http2Connection
 from lockfast.backends.etcd.http2.frames import NotHttp2
@@ -19,17 +18,18 @@ from lockfast.backends.etcd.http2.grpc import (
     WatchPing,
     head,
 )
+from lockfast.backends.network.codec import SILENCE_SECONDS
+from lockfast.backends.network.connection_aio import Connector
 from lockfast.backends.waiting.listener_aio import Listener
-from lockfast.errors import BackendUnavailable
+from lockfast.errors import LockError
 from lockfast.runtime import fork
 from lockfast.runtime.tasks import SharedTimer
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
     from lockfast.backends.etcd.http2.grpc import GrpcCall
-    from lockfast.core.descriptor import Endpoint
+    from lockfast.backends.network.target import Target
     from lockfast.runtime.clock import Clock
 
 __all__ = ["EtcdConnection", "MemberTransport", "WatchStream"]
@@ -111,11 +111,6 @@ class WatchStream(Listener):
 #
 # The calls of all tasks in one iteration of the loop are sent in one write, each call on a stream
 # of its own. A call that is cancelled or times out is cancelled at the member too.
-
-SILENCE_SECONDS = 0.2
-"""Minimum silence before a connection counts as cut, in seconds. A lost packet is not retransmitted
-sooner (Linux's minimum retransmission timeout). After less silence only the late call fails."""
-
 
 UNREAD_MAX_BYTES = 2**24
 """If a member leaves this many bytes unread, we assume that it does not read at all. The limit is
@@ -263,6 +258,10 @@ class EtcdConnection(asyncio.Protocol):
         self._talk.lose(str(error) or type(error).__name__)
         self._lost(self)
 
+    def close(self) -> None:
+        """Close the connection."""
+        self.lose(ConnectionError("closed"))
+
     def _look(self) -> None:
         now = self._loop.time()
         late = [one for one in self._questions if one.deadline <= now and not one.outcome.done()]
@@ -289,28 +288,20 @@ class EtcdConnection(asyncio.Protocol):
             self._end_if_left()
 
 
-class MemberTransport:
+class MemberTransport(Connector[EtcdConnection]):
     """The transport to one member; `lost` is called when a connection fails or cannot be made."""
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        where: str,
-        tls: ssl.SSLContext | None,
-        clock: Clock,
-        lost: Callable[[MemberTransport], None],
+        self, target: Target, *, clock: Clock, lost: Callable[[MemberTransport], None]
     ) -> None:
-        self.endpoint = endpoint
-        self._head = partial(head, authority=str(endpoint).encode(), is_secure=tls is not None)
-        self._where = where
-        self._tls = tls
-        self._clock = clock
+        super().__init__(
+            target, unreachable=partial(errors.unreachable, target=target), clock=clock
+        )
+        self._head = partial(
+            head, authority=str(target.endpoint).encode(), is_secure=target.tls is not None
+        )
         self._lost = lost
-        self._connection: EtcdConnection | None = None
         self._connections: set[EtcdConnection] = set()
-        self._connecting = AsyncSingleFlight[EtcdConnection](clock)
-        self._has_answered = False
 
     # -- requests ----------------------------------------------------------------------
 
@@ -327,55 +318,24 @@ class MemberTransport:
         moment = asyncio.get_running_loop().time() + deadline - self._clock.now()
         outcome = await connection.ask(self._head(path, token=token), body, deadline=moment)
         if isinstance(outcome, BrokenCall):
-            raise errors.unanswered(outcome, where=self._where)
+            raise errors.unanswered(outcome, where=self.where)
         return outcome
 
-    async def _connected(self, deadline: float) -> EtcdConnection:
-        if deadline <= self._clock.now():
-            raise BackendUnavailable(f"{self._where}: there was no time left to connect")
-        # Concurrent callers share one attempt to connect, and none of them can cancel it.
-        connecting = await self._connecting.run_shared(
-            partial(self._connect, deadline), deadline=deadline
-        )
-        if connecting.is_known:
-            return connecting.result()
-        if connecting.is_stopped:
-            raise BackendUnavailable(f"{self._where}: closed before there was a connection")
-        raise self._unreachable(TimeoutError("no connection in time"))
-
-    async def _connect(self, deadline: float) -> EtcdConnection:
-        connection = EtcdConnection(lost=self._lose)
-        loop = asyncio.get_running_loop()
-        transport: asyncio.BaseTransport | None = None
+    async def _connect_for_all(self, deadline: float) -> EtcdConnection:
         try:
-            async with asyncio.timeout(max(0.001, deadline - self._clock.now())):
-                host, port = self.endpoint
-                transport, _ = await loop.create_connection(
-                    lambda: connection,
-                    host,
-                    port,
-                    ssl=self._tls,
-                    server_hostname=host if self._tls is not None else None,
-                )
-                await connection.greeted
-        except (OSError, NotHttp2) as error:
-            if transport is not None:
-                connection.lose(ConnectionError("not greeted"))
+            connection = await super()._connect_for_all(deadline)
+        except LockError:
             self._lost(self)
-            raise self._unreachable(error) from error
-        except BaseException:  # on a cancellation nobody will use the connection
-            if transport is not None:
-                connection.lose(ConnectionError("closed"))
             raise
-        self._connection = connection
         self._connections.add(connection)
-        self._has_answered = True
         return connection
 
-    def _unreachable(self, error: BaseException) -> Exception:
-        return errors.unreachable(
-            error, where=self._where, endpoint=self.endpoint, has_answered=self._has_answered
-        )
+    def _new_connection(self) -> EtcdConnection:
+        return EtcdConnection(lost=self._lose)
+
+    async def _greet(self, connection: EtcdConnection, until: float) -> None:
+        del until
+        await connection.greeted
 
     def _lose(self, connection: EtcdConnection) -> None:
         if connection in self._connections and self._connection is connection:
@@ -395,9 +355,7 @@ class MemberTransport:
         connect_by: float,
     ) -> WatchStream:
         """Return an open stream."""
-        connection = self._connection
-        if connection is None or not connection.is_open:
-            connection = await self._connected(connect_by)
+        connection = await self._connected(connect_by)
         begins = self._head(path, token=token, needs_leader=True)
         return WatchStream(connection, begins, hear, clock=self._clock)
 
@@ -406,17 +364,15 @@ class MemberTransport:
     def leave(self) -> None:
         """Stop using all connections opened so far."""
         for connection in list(self._connections):
-            connection.lose(ConnectionError("closed"))
+            connection.close()
 
     async def close(self) -> None:
-        """Close the connection."""
-        await self._connecting.end()
-        if self._connections:
-            self.leave()
-            await asyncio.sleep(0)  # asyncio closes the socket in the loop's next iteration
+        """Close the connections."""
+        await super().close()
+        self.leave()
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections."""
+        super().after_fork_in_child()
         fork.abandon(self._connections)
-        self._connection, self._connections = None, set()
-        self._connecting.after_fork_in_child()
+        self._connections = set()

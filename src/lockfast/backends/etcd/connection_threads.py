@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,15 +17,15 @@ from lockfast.backends.etcd.http2.grpc import (
     WatchPing,
     head,
 )
-from lockfast.backends.network.connection_threads import BlockingSocket, IdleConnections
+from lockfast.backends.network.connection_threads import BlockingSocket, Connector
 from lockfast.backends.waiting.listener_threads import Listener
-from lockfast.errors import BackendUnavailable
+from lockfast.errors import LockError
 
 if TYPE_CHECKING:
-    import ssl
+    import socket
     from collections.abc import Callable
 
-    from lockfast.core.descriptor import Endpoint
+    from lockfast.backends.network.target import Target
     from lockfast.runtime.clock import Clock
 
 __all__ = ["EtcdConnection", "MemberTransport", "WatchStream"]
@@ -188,26 +187,19 @@ class EtcdConnection(BlockingSocket):
         return not self.talk.is_leaving
 
 
-class MemberTransport:
+class MemberTransport(Connector[EtcdConnection]):
     """The transport to one member; `lost` is called when a connection fails or cannot be made."""
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        where: str,
-        tls: ssl.SSLContext | None,
-        clock: Clock,
-        lost: Callable[[MemberTransport], None],
+        self, target: Target, *, clock: Clock, lost: Callable[[MemberTransport], None]
     ) -> None:
-        self.endpoint = endpoint
-        self._head = partial(head, authority=str(endpoint).encode(), is_secure=tls is not None)
-        self._where = where
-        self._tls = tls
-        self._clock = clock
+        super().__init__(
+            target, unreachable=partial(errors.unreachable, target=target), clock=clock
+        )
+        self._head = partial(
+            head, authority=str(target.endpoint).encode(), is_secure=target.tls is not None
+        )
         self._lost = lost
-        self._idle = IdleConnections[EtcdConnection](clock)
-        self._has_answered = False
 
     # -- requests ----------------------------------------------------------------------
 
@@ -219,14 +211,14 @@ class MemberTransport:
         Raises BackendUnavailable if nothing was done, and OutcomeUnknown if no reply came.
         """
         call = PendingCall(self._head(path, token=token), body)
-        connection = self._idle.take() or self._connect(connect_by)
+        connection = self._idle.take() or self.connect(deadline=connect_by)
         try:
             connection.ask(call, deadline=deadline)
         except (OSError, NotHttp2) as error:
             connection.close()
             self._lost(self)
             broken = BrokenCall(str(error) or type(error).__name__, call.is_undone)
-            raise errors.unanswered(broken, where=self._where) from error
+            raise errors.unanswered(broken, where=self.where) from error
         except BaseException:
             # After a KeyboardInterrupt, for example, the reply is still on its way to this
             # connection.
@@ -236,37 +228,21 @@ class MemberTransport:
         if isinstance(call.outcome, bytes | GrpcError):
             return call.outcome
         assert call.outcome is not None  # noqa: S101 - the call is over
-        raise errors.unanswered(call.outcome, where=self._where)
+        raise errors.unanswered(call.outcome, where=self.where)
 
-    def _connect(self, deadline: float) -> EtcdConnection:
-        generation = self._idle.generation
-        left = deadline - self._clock.now()
-        if left <= 0:
-            raise BackendUnavailable(f"{self._where}: there was no time left to connect")
-        sock: socket.socket | None = None
+    def connect(self, *, deadline: float) -> EtcdConnection:
+        """Return a new connection, which the caller has to close."""
         try:
-            sock = socket.create_connection(self.endpoint, left)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._tls is not None:
-                sock = self._tls.wrap_socket(sock, server_hostname=self.endpoint.host)
-            connection = EtcdConnection(sock, self._clock, generation)
-            connection.greet(deadline=deadline)
-        except (OSError, NotHttp2) as error:
-            if sock is not None:
-                sock.close()
+            return super().connect(deadline=deadline)
+        except LockError:
             self._lost(self)
-            raise self._unreachable(error) from error
-        except BaseException:  # after an interrupt nobody will use the connection
-            if sock is not None:
-                sock.close()
             raise
-        self._has_answered = True
-        return connection
 
-    def _unreachable(self, error: BaseException) -> Exception:
-        return errors.unreachable(
-            error, where=self._where, endpoint=self.endpoint, has_answered=self._has_answered
-        )
+    def _new_connection(self, sock: socket.socket, generation: int) -> EtcdConnection:
+        return EtcdConnection(sock, self._clock, generation)
+
+    def _greet(self, connection: EtcdConnection, until: float) -> None:
+        connection.greet(deadline=until)
 
     # -- watching ----------------------------------------------------------------------
 
@@ -279,7 +255,7 @@ class MemberTransport:
         connect_by: float,
     ) -> WatchStream:
         """Return an open stream, on a connection of its own."""
-        connection = self._connect(connect_by)
+        connection = self.connect(deadline=connect_by)
         begins = self._head(path, token=token, needs_leader=True)
         try:
             return WatchStream(connection, begins, hear, clock=self._clock)
@@ -290,17 +266,3 @@ class MemberTransport:
         except BaseException:  # after a refusal or an interrupt nobody will read the stream
             connection.close()
             raise
-
-    # -- closing -----------------------------------------------------------------------
-
-    def leave(self) -> None:
-        """Stop using all connections opened so far."""
-        self._idle.close()
-
-    def close(self) -> None:
-        """Close idle connections now, and busy connections when their calls end."""
-        self._idle.close()
-
-    def after_fork_in_child(self) -> None:
-        """Close our copies of the parent's connections, which does not affect the parent."""
-        self._idle.forget()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.backends.etcd.http2.grpc import BrokenCall, GrpcError
+    from lockfast.backends.network.target import Target
 
 
 LATE = "no answer in time"
@@ -155,16 +156,15 @@ def none_left(failures: Sequence[LockError], *, has_answered: bool) -> LockError
     return (wrong or away)[0]
 
 
-def unreachable(
-    error: BaseException, *, where: str, endpoint: object, has_answered: bool = False
-) -> LockError:
+def unreachable(error: BaseException, *, target: Target, has_answered: bool = False) -> LockError:
     """Return the error for a connection that could not be made."""
+    where, endpoint = target.where, target.endpoint
     hint = _other_scheme(where)
     if isinstance(error, ssl.SSLError):
         return ConfigurationError(
             f"{where}: no TLS connection could be made with {endpoint} ({error}); etcds:// is for "
             "members that speak TLS, etcd:// for the others; the certificate must be trusted here "
-            "(ssl_ca_certs), and a member may ask for ours (ssl_certfile, ssl_keyfile)"
+            "(tls_ca), and a member may ask for ours (tls_cert, tls_key)"
         )
     if isinstance(error, NotHttp2):
         return ConfigurationError(
@@ -193,7 +193,5 @@ _REASONS: dict[type[BaseException], str] = {
 def _other_scheme(where: str) -> str:
     """Return a hint, phrased as a question, that the two sides may disagree about TLS."""
     if where.startswith("etcds:"):
-        return (
-            ", and does it speak TLS (if not, etcd://), or ask for our certificate (ssl_certfile)"
-        )
+        return ", and does it speak TLS (if not, etcd://), or ask for our certificate (tls_cert)"
     return ", and does it want TLS (then etcds://)"

@@ -1,4 +1,4 @@
-"""The server's address and login, read from a URL; pure except for certificates."""
+"""The server's address and login, read from a URL; no I/O except for certificates."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from lockfast.backends.network.tls import tls_context
+from lockfast.backends.network.target import Target
+from lockfast.backends.network.tls import TLS_ALIASES, TLS_OPTIONS, tls_of_options
+from lockfast.core.descriptor import Endpoint
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Mapping
 
 DEFAULT_PORT = 11211
 
-OPTIONS = frozenset({"password", "ssl", "ssl_ca", "ssl_cert", "ssl_key", "user"})
+OPTIONS = TLS_OPTIONS | {"password", "username"}
 """Options accepted in the URL's query string, or as keyword arguments."""
+
+OPTION_ALIASES = TLS_ALIASES.keys() | {"user"}
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One server; `where` names the server, without a password."""
+    """One server, and the login there."""
 
-    where: str
-    host: str
-    port: int
+    target: Target
     login: tuple[bytes, bytes] | None = field(repr=False)
-    tls: ssl.SSLContext | None = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """The server's name in messages, without a password."""
+        return self.target.where
 
 
 def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
@@ -44,15 +49,10 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
         raise ConfigurationError(f"{where}: the port is a number below 65536") from None
     if not parts.hostname or parts.path.strip("/"):
         raise ConfigurationError(f"{where}: write memcached://host:11211, and no path behind it")
-    user = str(options.get("user", unquote(parts.username or "")))
+    user = str(options.get("username", options.get("user", unquote(parts.username or ""))))
     password = str(options.get("password", unquote(parts.password or "")))
-    return Address(
-        where,
-        parts.hostname,
-        port,
-        _login(user, password, where=where),
-        tls_context(options, where=where),
-    )
+    target = Target(where, Endpoint(parts.hostname, port), tls=tls_of_options(options, where=where))
+    return Address(target, _login(user, password, where=where))
 
 
 def _login(user: str, password: str, *, where: str) -> tuple[bytes, bytes] | None:

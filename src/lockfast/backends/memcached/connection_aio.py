@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockfast.backends.memcached import errors, meta
-from lockfast.backends.memcached.verbs import Versions, handshake
+from lockfast.backends.memcached.handshake import handshake
+from lockfast.backends.memcached.verbs import Versions
 from lockfast.backends.network.codec import Misread, ProtocolError, misbehaved
 from lockfast.backends.network.connection_aio import SocketConnection, SocketTransport
-from lockfast.errors import BackendMisbehaved, LockError, OutcomeUnknown
+from lockfast.errors import LockError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from lockfast.backends.memcached.address import Address
     from lockfast.backends.memcached.verbs import Steps
+    from lockfast.backends.network.target import Handshake
     from lockfast.runtime.clock import Clock
 
 __all__ = ["MemcachedConnection", "MemcachedTransport"]
@@ -34,21 +35,11 @@ class MemcachedConnection(SocketConnection):
         super().__init__(meta.MetaCodec(ours), where=where)
         self.versions: Versions = Versions(clock.now)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Use this asyncio transport from now on."""
-        self._transport = cast("asyncio.Transport", transport)
-
     def _take(self, reply: meta.MetaReply) -> None:
-        is_last = isinstance(reply, meta.MetaError) and not (
-            reply.is_in_step or errors.asks_for_login(reply)
-        )
-        if is_last and self._waiting and not self._sent_at:
-            # A server that accepts no more connections sends this error to every new client, before
-            # any request. The error counts as the reply to the request that we were about to send,
-            # and the request is not sent.
-            self._sent_at.append(self._received_at)
         self._answer(reply)
-        if isinstance(reply, meta.MetaError) and is_last:
+        if isinstance(reply, meta.MetaError) and not (
+            reply.is_in_step or errors.asks_for_login(reply)
+        ):
             # Drop the connection at once and not when the request's task runs. Otherwise data that
             # follows in the same packet would be taken for replies to other requests.
             self._lose(Misread(reply.text))
@@ -58,7 +49,8 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     """The transport to one server; it lists only the server's keys that begin with `ours`."""
 
     def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
-        super().__init__(clock=clock, where=address.where)
+        unreachable = partial(errors.unreachable, where=address.where)
+        super().__init__(address.target, unreachable=unreachable, clock=clock)
         self._address = address
         self._ours = ours
 
@@ -123,41 +115,8 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
         connection.close()
         return misbehaved(*error.args, where=self.where)
 
-    # -- connecting --------------------------------------------------------------------
+    def _new_connection(self) -> MemcachedConnection:
+        return MemcachedConnection(self._ours, self._clock, where=self.where)
 
-    async def _connect(self, deadline: float) -> MemcachedConnection:
-        address, loop = self._address, asyncio.get_running_loop()
-        made = partial(MemcachedConnection, self._ours, self._clock, where=self.where)
-        connection: MemcachedConnection | None = None
-        try:
-            async with asyncio.timeout_at(self._loop_time(deadline)):
-                _, connection = await loop.create_connection(
-                    made, address.host, address.port, ssl=address.tls
-                )
-            await self._greet(connection, self._loop_time(deadline))
-        except OSError as error:
-            raise self._unreachable(error) from error
-        except (OutcomeUnknown, BackendMisbehaved, ProtocolError) as error:
-            if connection is not None:
-                connection.close()
-            raise self._unreachable(error.__cause__ or error) from error
-        except BaseException:
-            # After a cancellation or a refusal nobody will use the connection.
-            if connection is not None:
-                connection.close()
-            raise
-        return connection
-
-    async def _greet(self, connection: MemcachedConnection, moment: float) -> None:
-        steps = handshake(self._address)
-        with suppress(StopIteration):
-            request = next(steps)
-            while True:
-                request = steps.send(await connection.send(request, deadline=moment))
-
-    def _unreachable(self, error: BaseException) -> LockError:
-        if isinstance(error, ProtocolError):
-            return errors.not_memcached(where=self.where)
-        if isinstance(error, BackendMisbehaved):
-            return error  # the handshake was refused with an unknown error
-        return errors.unreachable(error, where=self.where, has_answered=self._has_answered)
+    async def _handshake(self) -> Handshake:
+        return handshake(self._address)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockfast.backends.memcached import errors, meta
-from lockfast.backends.memcached.verbs import Versions, handshake
+from lockfast.backends.memcached.handshake import handshake
+from lockfast.backends.memcached.verbs import Versions
 from lockfast.backends.network.codec import ProtocolError
 from lockfast.backends.network.connection_threads import SocketConnection, SocketTransport
-from lockfast.errors import BackendUnavailable, LockError
+from lockfast.errors import LockError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Generator, Sequence
 
     from lockfast.backends.memcached.address import Address
     from lockfast.backends.memcached.verbs import Steps
+    from lockfast.backends.network.target import Handshake
     from lockfast.runtime.clock import Clock
 
 __all__ = ["MemcachedConnection", "MemcachedTransport"]
@@ -38,7 +40,8 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     """The transport to one server; it lists only the server's keys that begin with `ours`."""
 
     def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
-        super().__init__(clock=clock, where=address.where)
+        unreachable = partial(errors.unreachable, where=address.where)
+        super().__init__(address.target, unreachable=unreachable, clock=clock)
         self._address = address
         self._ours = ours
 
@@ -123,41 +126,8 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
             raise ProtocolError(answer)
         return answer
 
-    # -- connecting --------------------------------------------------------------------
+    def _new_connection(self, sock: socket.socket, generation: int) -> MemcachedConnection:
+        return MemcachedConnection(sock, self._ours, self._clock, generation)
 
-    def _connect(self, deadline: float) -> MemcachedConnection:
-        address, generation = self._address, self._idle.generation
-        left = deadline - self._clock.now()
-        if left <= 0:
-            raise BackendUnavailable(f"{self.where}: there was no time left to connect")
-        sock: socket.socket | None = None
-        try:
-            sock = socket.create_connection((address.host, address.port), timeout=left)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if address.tls is not None:
-                sock = address.tls.wrap_socket(sock, server_hostname=address.host)
-            connection = MemcachedConnection(sock, self._ours, self._clock, generation)
-            self._greet(connection, deadline)
-        except (OSError, ProtocolError) as error:
-            if sock is not None:
-                sock.close()
-            raise self._unreachable(error) from error
-        except BaseException:  # after an interrupt or a refusal nobody will use the connection
-            if sock is not None:
-                sock.close()
-            raise
-        self._has_answered = True
-        return connection
-
-    def _greet(self, connection: MemcachedConnection, deadline: float) -> None:
-        steps = handshake(self._address)
-        with suppress(StopIteration):
-            request = next(steps)
-            while True:
-                connection.send(request, deadline=deadline)
-                request = steps.send(connection.receive(deadline=deadline))
-
-    def _unreachable(self, error: BaseException) -> LockError:
-        if isinstance(error, ProtocolError):
-            return errors.not_memcached(where=self.where)
-        return errors.unreachable(error, where=self.where, has_answered=self._has_answered)
+    def _handshake(self) -> Handshake:
+        return handshake(self._address)

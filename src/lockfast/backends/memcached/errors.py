@@ -6,6 +6,7 @@ import socket
 import ssl
 
 from lockfast.backends.memcached.meta import MetaError, MetaReply
+from lockfast.backends.network.codec import ProtocolError
 from lockfast.backends.network.errors import since_it_answered
 from lockfast.errors import (
     BackendMisbehaved,
@@ -41,12 +42,12 @@ _TOO_OLD = (
 )
 _NOT_MEMCACHED = (
     "{where} answers, but not as a memcached server does; "
-    "is this the right port, and does it want TLS (ssl=true)?"
+    "is this the right port, and does it want TLS (tls=true)?"
 )
 _TLS = (
-    "{where}: no TLS connection could be made ({text}); ssl=true is for servers that speak TLS; "
-    "the certificate must be trusted here (ssl_ca), and a server may ask for ours (ssl_cert, "
-    "ssl_key)"
+    "{where}: no TLS connection could be made ({text}); tls=true is for servers that speak TLS; "
+    "the certificate must be trusted here (tls_ca), and a server may ask for ours (tls_cert, "
+    "tls_key)"
 )
 _SILENT = (
     "{where} did not answer in time; is the address right, and is it a memcached server that can "
@@ -60,7 +61,7 @@ _REASONS: dict[type[BaseException], str] = {
     TimeoutError: _SILENT,
     BlockingIOError: _SILENT,  # the kernel's error for a socket whose time is up
     ConnectionError: "{where} closed the connection before it had answered; is it a memcached "
-    "server, and does it want TLS (ssl=true)?",
+    "server, and does it want TLS (tls=true)?",
 }
 
 
@@ -86,6 +87,8 @@ def refused(refusal: MetaError, *, where: str) -> LockError:
 
 def unreachable(error: BaseException, *, where: str, has_answered: bool = False) -> LockError:
     """Return the error for a connection that could not be made."""
+    if isinstance(error, ProtocolError):
+        return ConfigurationError(_NOT_MEMCACHED.format(where=where))
     text = " ".join(str(one) for one in error.args) or type(error).__name__
     if isinstance(error, ssl.SSLError):
         return ConfigurationError(_TLS.format(where=where, text=text))
@@ -94,8 +97,3 @@ def unreachable(error: BaseException, *, where: str, has_answered: bool = False)
             said = sentence.format(where=where)
             return BackendUnavailable(since_it_answered(said) if has_answered else said)
     return BackendUnavailable(f"{where} cannot be reached: {text}")
-
-
-def not_memcached(*, where: str) -> LockError:
-    """Return the error for a server that speaks another protocol."""
-    return ConfigurationError(_NOT_MEMCACHED.format(where=where))

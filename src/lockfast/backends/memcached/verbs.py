@@ -1,4 +1,4 @@
-"""The handshake, what each verb of the port does to an item, and the pauses between polls."""
+"""What each verb of the port does to an item, and the pauses between polls."""
 
 from __future__ import annotations
 
@@ -6,41 +6,13 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from lockfast.backends.memcached import errors, meta
+from lockfast.backends.memcached import meta
 from lockfast.backends.memcached.records import ItemRecord, ItemState, record_of, unheld
-from lockfast.backends.network.codec import ProtocolError
 from lockfast.core.backoff import delay
 from lockfast.model import Claim, Grant, Held, Holder, Inspection, Renewal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from lockfast.backends.memcached.address import Address
-
-
-# The first exchange on every connection checks whether the server understands us, and logs in.
-
-
-def handshake(address: Address) -> Generator[bytes, meta.MetaReply, None]:
-    """Check with a no-op that the server has meta commands, and log in if the server requires it.
-
-    The login must not come first, because it is a `set` of an item, and a server that requires no
-    password would store our password as an item that anyone can read.
-    """
-    answer = yield meta.NOOP
-    if address.login is not None and errors.asks_for_login(answer):
-        _accepted((yield meta.log_in(*address.login)), address)
-        answer = yield meta.NOOP
-    answer = _accepted(answer, address)
-    if not isinstance(answer, meta.MetaFlags) or answer.code != b"MN":
-        raise ProtocolError(repr(answer)[:40])
-
-
-def _accepted(answer: meta.MetaReply, address: Address) -> meta.MetaReply:
-    if isinstance(answer, meta.MetaError):
-        raise errors.refused(answer, where=address.where)
-    return answer
-
 
 # How long each claim waits before it asks again, since this store has no wakeups and no line.
 #

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from lockfast.backends.network.tls import tls_context
+from lockfast.backends.network.tls import TLS_OPTIONS, tls_of_options
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -14,19 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 3306
 
-OPTIONS = frozenset(
-    {
-        "connections",
-        "password",
-        "ssl",
-        "ssl_ca",
-        "ssl_cert",
-        "ssl_key",
-        "table",
-        "unix_socket",
-        "user",
-    }
-)
+OPTIONS = TLS_OPTIONS | {"connections", "password", "table", "unix_socket", "user"}
 """The options accepted in the URL's query string or as keyword arguments."""
 
 
@@ -67,6 +55,6 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
         )
     if socket is not None:
         settings["unix_socket"] = socket
-    if (context := tls_context(options, where=where)) is not None:
-        settings["ssl"] = context
+    if (tls := tls_of_options(options, where=where)) is not None:
+        settings["ssl"] = tls.context()
     return Address(where, settings)

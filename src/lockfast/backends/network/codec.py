@@ -29,8 +29,23 @@ SHOWN = 80
 """Number of characters of an unreadable reply that an error message shows."""
 
 
+SILENCE_SECONDS = 0.2
+"""Minimum silence before a connection counts as cut, in seconds. A lost packet is not sent again
+sooner (Linux's minimum retransmission timeout), and a request may have a timeout shorter than a
+round trip. After less silence only the late request fails, because the other requests on the
+connection have time left."""
+
+
 class ProtocolError(Exception):
     """Bytes that no server of this kind sends."""
+
+
+class Unasked(ProtocolError):
+    """A reply to no request; before the first request, it is how a server refuses a connection."""
+
+    def __init__(self, reply: object) -> None:
+        super().__init__(repr(reply)[:40])
+        self.reply = reply
 
 
 class Misread(ConnectionError):

@@ -8,40 +8,72 @@ its place in the queue, and its reply is read and dropped.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from lockfast.backends._async.single_flight import AsyncSingleFlight
 from lockfast.backends.network.codec import (
     NEED_MORE,
+    SILENCE_SECONDS,
     UNREADABLE,
     Misread,
     ProtocolError,
+    Unasked,
     misbehaved,
 )
-from lockfast.backends.network.errors import unanswered
+from lockfast.backends.network.errors import not_connected, unanswered
+from lockfast.backends.network.target import AddressAttempts, name_errors, ordered
 from lockfast.errors import BackendUnavailable, LockError
 from lockfast.runtime import fork
 from lockfast.runtime.tasks import SharedTimer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from lockfast.backends.network.codec import Codec
+    from lockfast.backends.network.target import Handshake, Target, Unreachable
     from lockfast.runtime.clock import Clock
 
-__all__ = ["SocketConnection", "SocketTransport"]
+__all__ = ["Connector", "SocketConnection", "SocketTransport", "dial"]
+
+# Making a connection.
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+async def dial(target: Target, address: str, made: Callable[[], P]) -> P:
+    """Return a connection to one address of the target, with TLS if the target has it."""
+    loop = asyncio.get_running_loop()
+    if target.endpoint is None:
+        _, connection = await loop.create_unix_connection(made, target.path)
+        return connection
+    host, port = target.endpoint
+    context = None if target.tls is None else target.tls.context()
+    name = None if context is None else host
+    _, connection = await loop.create_connection(
+        made, address, port, ssl=context, server_hostname=name
+    )
+    return connection
+
+
+async def addresses_of(target: Target, *, first: str) -> list[str]:
+    """Return the IP addresses of the target's host, beginning with `first` if it is one."""
+    if target.endpoint is None or target.literal is not None:
+        return [target.literal or ""]  # spares the thread that asks the name service
+    loop = asyncio.get_running_loop()
+    with name_errors():
+        found = await loop.getaddrinfo(*target.endpoint, type=socket.SOCK_STREAM)
+    return ordered(found, first=first)
+
+
+# A connection that all tasks share.
 
 FLUSH_BATCH = 16
 """Number of requests after which a batch is sent before its turn of the loop ends, so that the
 server has work while other tasks still write their requests."""
-
-SILENCE_SECONDS = 0.2
-"""Minimum silence before a connection counts as cut, in seconds. A lost packet is not sent again
-sooner (Linux's minimum retransmission timeout), and a request may have a timeout shorter than a
-round trip. After less silence only the late request fails, because the other requests on the
-connection have time left."""
 
 
 class ReplyTarget(Protocol):
@@ -68,8 +100,9 @@ class SocketConnection(asyncio.Protocol):
 
     def __init__(self, parser: Codec, *, where: str) -> None:
         self.where = where
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+        self._end: BaseException | None = None
         self._parser = parser
         self._outbox: list[bytes] = []
         # Three columns, with an entry for each request that was sent or will be sent in this turn
@@ -82,6 +115,13 @@ class SocketConnection(asyncio.Protocol):
         self._received_at = 0.0
         self._timer = SharedTimer(self._look)
         self._transport: asyncio.Transport
+        self._write: Callable[[bytes], None]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Use this asyncio transport from now on."""
+        # A TCP connection has this kind of transport, but uvloop's does not inherit from it.
+        self._transport = cast("asyncio.Transport", transport)
+        self._write = self._transport.write
 
     @property
     def is_open(self) -> bool:
@@ -107,6 +147,32 @@ class SocketConnection(asyncio.Protocol):
         self._waiting.append(reply)
         self._deadlines.append(deadline)
         self._timer.at(deadline)
+
+    async def converse(self, steps: Handshake, *, until: float) -> None:
+        """Send the requests of the steps, and send the steps their replies.
+
+        Raises OSError if the connection ends, and ProtocolError if it is not understood.
+        """
+        with suppress(StopIteration):
+            requests = next(steps)
+            while True:
+                requests = steps.send(await self._replies(requests, until))
+
+    async def _replies(self, requests: list[bytes], until: float) -> list[Any]:
+        failure: BaseException | None = None
+        if self._end is None:
+            sent = [self.send(one, deadline=until) for one in requests]
+            # Wait for all replies, because otherwise nothing would retrieve the error of a lost
+            # reply.
+            replies = await asyncio.gather(*sent, return_exceptions=True)
+            failure = next((one for one in replies if isinstance(one, BaseException)), None)
+            if failure is None:
+                return replies
+        if self._end is None:  # only this reply is late; the others may still come
+            raise TimeoutError("no answer in time") from failure
+        if isinstance(self._end, Unasked):
+            return [self._end.reply]
+        raise self._end
 
     def ask(self, request: bytes, timeout: float) -> asyncio.Future[Any]:
         """Like `send`, with a timeout in seconds; sends at once if no other reply is awaited."""
@@ -138,7 +204,7 @@ class SocketConnection(asyncio.Protocol):
         if self._outbox and self.is_open:
             unsent = len(self._waiting) - len(self._sent_at)
             self._sent_at.extend([self._loop.time()] * unsent)
-            self._transport.write(b"".join(self._outbox))
+            self._write(b"".join(self._outbox))
         self._outbox.clear()
 
     def data_received(self, data: bytes) -> None:
@@ -165,7 +231,7 @@ class SocketConnection(asyncio.Protocol):
 
     def _answer(self, reply: Any) -> None:  # noqa: ANN401 - as above
         if not self._sent_at:
-            self._lose(ProtocolError(repr(reply)[:40]))
+            self._lose(Unasked(reply))
             return
         self._deadlines.popleft()
         self._sent_at.popleft()
@@ -180,6 +246,7 @@ class SocketConnection(asyncio.Protocol):
         if self.lost.done():
             return
         self.lost.set_result(None)
+        self._end = error
         self._transport.abort()
         self._timer.cancel()
         for number, one in enumerate(self._waiting):
@@ -227,28 +294,155 @@ class SocketConnection(asyncio.Protocol):
         """Close the connection."""
         self._lose(ConnectionError("closed"))
 
-    def abandon_connection(self) -> None:
-        """Abandon the connection in a forked child, because the parent still uses it."""
-        fork.abandon(self)
-
 
 def _is_unreadable(error: BaseException) -> bool:
     return bool(error.args) and isinstance(error, (ProtocolError, *UNREADABLE))
 
 
+class NetworkConnection(Protocol):
+    """The part of a connection that its connector needs."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection can be used."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+AnyConnection = TypeVar("AnyConnection", bound="NetworkConnection")
 ConnectionT = TypeVar("ConnectionT", bound=SocketConnection)
 
 
-class SocketTransport(Generic[ConnectionT]):
-    """Connects to one server; a store defines how to connect and what a failed attempt raises."""
+class Connector(Generic[AnyConnection]):
+    """Connects to one server; a store brings its kind of connection, and how that begins."""
 
-    def __init__(self, *, clock: Clock, where: str) -> None:
-        self.where = where
+    def __init__(self, target: Target, *, unreachable: Unreachable, clock: Clock) -> None:
+        self.where: str = target.where
+        self._target = target
+        self._error_of = unreachable
         self._clock = clock
         self._has_answered = False
         """Whether a connection was ever made, which shows that the address is right."""
-        self._connection: ConnectionT | None = None
-        self._connecting = AsyncSingleFlight[ConnectionT](clock)
+        self._answered_at = ""
+        """The IP address that answered last."""
+        self._connection: AnyConnection | None = None
+        self._connecting = AsyncSingleFlight[AnyConnection](clock)
+
+    async def _connected(self, deadline: float) -> AnyConnection:
+        if self._connection is not None and self._connection.is_open:
+            return self._connection
+        if deadline <= self._clock.now():
+            raise not_connected(where=self.where)
+        # All requests made meanwhile wait for the same attempt to connect, and none of them can
+        # cancel it.
+        connecting = await self._connecting.run_shared(
+            partial(self._connect_for_all, deadline), deadline=deadline
+        )
+        if connecting.is_known:
+            return connecting.result()
+        if connecting.is_stopped:
+            raise BackendUnavailable(f"{self.where}: closed before there was a connection")
+        raise self._unreachable(TimeoutError("no connection in time"))
+
+    async def _connect_for_all(self, deadline: float) -> AnyConnection:
+        self._connection = connection = await self.connect(deadline=deadline)
+        return connection
+
+    async def connect(self, *, deadline: float) -> AnyConnection:
+        """Return a new connection, which the caller has to close.
+
+        Raises BackendUnavailable, or ConfigurationError for what does not pass by waiting.
+        """
+        return await self._connect_to(self._target, deadline)
+
+    async def _connect_to(self, target: Target, deadline: float) -> AnyConnection:
+        if deadline <= self._clock.now():
+            raise not_connected(where=self.where)
+        until = self._loop_time(deadline)
+        try:
+            async with asyncio.timeout_at(until):
+                attempts = AddressAttempts(await addresses_of(target, first=self._answered_at))
+        except OSError as error:
+            raise self._unreachable(error) from error
+        for address in attempts:
+            now = asyncio.get_running_loop().time()
+            try:
+                connection = await self._connect_at(
+                    target, address, now + attempts.share(until - now)
+                )
+            except LockError as error:
+                attempts.failed(error)
+            else:
+                self._has_answered, self._answered_at = True, address
+                return connection
+        raise attempts.error()
+
+    async def _connect_at(self, target: Target, address: str, until: float) -> AnyConnection:
+        connection: AnyConnection | None = None
+        try:
+            async with asyncio.timeout_at(until):
+                connection = await dial(target, address, self._new_connection)
+                await self._greet(connection, until)
+        except BaseException as error:
+            if connection is not None:  # after a cancellation too nobody will use it
+                connection.close()
+            if (failure := self._failure(error)) is None:
+                raise
+            raise failure from error
+        return connection
+
+    def _new_connection(self) -> Any:  # noqa: ANN401 - an asyncio.Protocol that is AnyConnection
+        """Return the object for a new connection."""
+        raise NotImplementedError
+
+    async def _greet(self, connection: AnyConnection, until: float) -> None:
+        """Return once the connection can be used; `until` is on the loop's clock."""
+        raise NotImplementedError
+
+    def _failure(self, error: BaseException) -> LockError | None:
+        """Return the error for a connection that could not be made; None to raise it as it is."""
+        if isinstance(error, OSError | ProtocolError):
+            return self._unreachable(error)
+        if isinstance(error, UNREADABLE) and not isinstance(error, LockError):
+            return misbehaved("its greeting", where=self.where)
+        return None
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        return self._error_of(error, has_answered=self._has_answered)
+
+    def _loop_time(self, deadline: float) -> float:
+        return asyncio.get_running_loop().time() + deadline - self._clock.now()
+
+    # -- closing -----------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Stop using every connection made so far, including a connection that listens."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connecting.end()
+        if self._connection is not None:
+            self.leave()
+            await asyncio.sleep(0)  # asyncio closes the socket in the loop's next turn
+
+    def hang_up(self) -> None:
+        """Do nothing, because a task that is connecting can be cancelled, unlike a thread."""
+
+    def after_fork_in_child(self) -> None:
+        """Abandon the parent's connection."""
+        fork.abandon(self._connection)
+        self._connection = None
+        self._connecting.after_fork_in_child()
+
+
+class SocketTransport(Connector[ConnectionT]):
+    """Requests and replies on one connection, which is made on the first request."""
 
     def ask(self, request: bytes, *, deadline: float) -> Awaitable[Any]:
         """Return the reply to one request, which may be a refusal; callers must await it at once.
@@ -273,57 +467,9 @@ class SocketTransport(Generic[ConnectionT]):
         replies = [connection.send(one, deadline=moment) for one in requests]
         return await asyncio.gather(*replies, return_exceptions=True)
 
-    def _loop_time(self, deadline: float) -> float:
-        return asyncio.get_running_loop().time() + deadline - self._clock.now()
+    async def _greet(self, connection: ConnectionT, until: float) -> None:
+        await connection.converse(await self._handshake(), until=until)
 
-    async def _connected(self, deadline: float) -> ConnectionT:
-        if self._connection is not None and self._connection.is_open:
-            return self._connection
-        if deadline <= self._clock.now():
-            raise BackendUnavailable(f"{self.where}: there was no time left to connect")
-        # All requests made meanwhile wait for the same attempt to connect, and none of them can
-        # cancel it.
-        connecting = await self._connecting.run_shared(
-            partial(self._connect_for_all, deadline), deadline=deadline
-        )
-        if connecting.is_known:
-            return connecting.result()
-        if connecting.is_stopped:
-            raise BackendUnavailable(f"{self.where}: closed before there was a connection")
-        raise self._unreachable(TimeoutError("no connection in time"))
-
-    async def _connect_for_all(self, deadline: float) -> ConnectionT:
-        self._connection = connection = await self._connect(deadline)
-        self._has_answered = True
-        return connection
-
-    async def _connect(self, deadline: float) -> ConnectionT:
-        """Return a new connection, or raise the error of `_unreachable`."""
+    async def _handshake(self) -> Handshake:
+        """Return the first exchange on a new connection."""
         raise NotImplementedError
-
-    def _unreachable(self, error: BaseException) -> LockError:
-        """Return the error for a connection that could not be made."""
-        raise NotImplementedError
-
-    # -- closing -----------------------------------------------------------------------
-
-    def leave(self) -> None:
-        """Stop using every connection made so far, including a connection that listens."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._connecting.end()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-            await asyncio.sleep(0)  # the transport closes its socket in the loop's next turn
-
-    def after_fork_in_child(self) -> None:
-        """Abandon the parent's connection."""
-        if self._connection is not None:
-            self._connection.abandon_connection()
-        self._connection = None
-        self._connecting.after_fork_in_child()

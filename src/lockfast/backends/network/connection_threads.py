@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import time
+import weakref
 from _socket import socket as KernelSocket  # noqa: N812 - base of `socket.socket`, unless patched
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from lockfast.backends.network.codec import NEED_MORE, ProtocolError, misbehaved
-from lockfast.backends.network.errors import unanswered
+from lockfast.backends.network.codec import NEED_MORE, UNREADABLE, ProtocolError, misbehaved
+from lockfast.backends.network.errors import not_connected, unanswered
+from lockfast.backends.network.target import AddressAttempts, name_errors, ordered
 from lockfast.errors import LockError
 from lockfast.platforms import here
 from lockfast.runtime.timers import SPIN_LIMIT, SPIN_SECONDS, SpinBudget
@@ -18,7 +21,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lockfast.backends.network.codec import Codec
+    from lockfast.backends.network.target import Handshake, Target, Unreachable
     from lockfast.runtime.clock import Clock
+
+__all__ = [
+    "BlockingSocket",
+    "Connector",
+    "IdleConnections",
+    "SocketConnection",
+    "SocketTransport",
+    "dial",
+]
+
+# Making a connection.
+
+
+def addresses_of(target: Target, *, first: str) -> list[str]:
+    """Return the IP addresses of the target's host, beginning with `first` if it is one."""
+    if target.endpoint is None or target.literal is not None:
+        return [target.literal or ""]
+    with name_errors():
+        found = socket.getaddrinfo(*target.endpoint, type=socket.SOCK_STREAM)
+    return ordered(found, first=first)
+
+
+def dial(
+    target: Target, address: str, *, seconds: float, begun: Callable[[socket.socket], None]
+) -> socket.socket:
+    """Return a socket connected to one address of the target, with TLS if the target has it.
+
+    `begun` is called with each socket before it waits, so that another thread can shut it down.
+    """
+    until = time.monotonic() + seconds
+    place: str | tuple[str, int] = address
+    if target.endpoint is None:
+        sock = socket.socket(here.UNIX_FAMILY, socket.SOCK_STREAM)
+    else:
+        place = (address, target.endpoint.port)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        begun(sock)
+        sock.settimeout(max(0.001, seconds))
+        sock.connect(place)
+        if target.endpoint is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if target.tls is None or target.endpoint is None:
+            return sock
+        sock = target.tls.context().wrap_socket(
+            sock, server_hostname=target.endpoint.host, do_handshake_on_connect=False
+        )
+        begun(sock)
+        sock.settimeout(max(0.001, until - time.monotonic()))
+        sock.do_handshake()
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
 
 # A socket that is used by one thread at a time, and a pool of idle sockets.
 
@@ -177,34 +237,6 @@ class BlockingSocket:
             sock.close()
 
 
-class DeadlineSocket:
-    """A socket on which a driver receives until a deadline; its owner still has to close it.
-
-    A driver applies its timeout to each single receive, so a server that keeps sending would never
-    exceed that timeout.
-    """
-
-    def __init__(self, sock: socket.socket, clock: Clock, *, deadline: float) -> None:
-        self.deadline = deadline
-        self._sock = sock
-        self._clock = clock
-        self._timeout: float | None = None
-
-    def settimeout(self, seconds: float | None) -> None:
-        """Limit each receive to this many seconds, but never beyond the deadline."""
-        self._timeout = seconds
-
-    def recv(self, size: int) -> bytes:
-        """Return the next data."""
-        left, timeout = self.deadline - self._clock.now(), self._timeout
-        if timeout == 0:
-            left = 0.0  # the driver only polls, which takes no time
-        elif left <= 0:
-            raise TimeoutError("no answer in time")
-        self._sock.settimeout(left if timeout is None else min(left, timeout))
-        return self._sock.recv(size)
-
-
 IdleT = TypeVar("IdleT", bound=BlockingSocket)
 
 
@@ -230,6 +262,16 @@ class IdleConnections(Generic[IdleT]):
                 return connection
             connection.close()
 
+    def take_unchecked(self) -> IdleT | None:
+        """Like `take`, but leave it to the caller to check the connection."""
+        while self._idle:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                connection = self._idle.pop()
+                if connection.generation == self.generation:
+                    return connection
+                connection.close()
+        return None
+
     def put_back(self, connection: IdleT) -> None:
         """Keep the connection for the next call; close it if it is outdated or the pool is full."""
         connection.used_at = self._clock.now()
@@ -247,15 +289,6 @@ class IdleConnections(Generic[IdleT]):
         """Close the idle connections; in a forked child this does not affect the parent."""
         while self._idle:
             self._idle.pop().close()
-
-
-__all__ = [
-    "BlockingSocket",
-    "DeadlineSocket",
-    "IdleConnections",
-    "SocketConnection",
-    "SocketTransport",
-]
 
 
 # Connection and transport of the sync flavour, with blocking calls on the caller's thread;
@@ -314,20 +347,132 @@ class SocketConnection(BlockingSocket):
         """Return a reply that has already arrived, or NEED_MORE."""
         return self._parser.next()
 
+    def converse(self, steps: Handshake, *, until: float) -> None:
+        """Send the requests of the steps, and send the steps their replies.
 
+        Raises OSError if the connection ends, and ProtocolError if it is not understood.
+        """
+        with contextlib.suppress(StopIteration):
+            requests = next(steps)
+            while True:
+                self.send(b"".join(requests), deadline=until)
+                requests = steps.send([self.receive(deadline=until) for _ in requests])
+
+
+AnyConnection = TypeVar("AnyConnection", bound=BlockingSocket)
 ConnectionT = TypeVar("ConnectionT", bound=SocketConnection)
 T = TypeVar("T")
 
 
-class SocketTransport(Generic[ConnectionT]):
-    """Connects to one server; a store defines how to connect and what a failed attempt raises."""
+class Connector(Generic[AnyConnection]):
+    """Connects to one server; a store brings its kind of connection, and how that begins."""
 
-    def __init__(self, *, clock: Clock, where: str) -> None:
-        self.where = where
+    def __init__(self, target: Target, *, unreachable: Unreachable, clock: Clock) -> None:
+        self.where: str = target.where
+        self._target = target
+        self._error_of = unreachable
         self._clock = clock
-        self._idle = IdleConnections[ConnectionT](clock)
+        self._idle = IdleConnections[AnyConnection](clock)
+        self._dialed: weakref.WeakValueDictionary[int, socket.socket] = (
+            weakref.WeakValueDictionary()
+        )
         self._has_answered = False
         """Whether a connection was ever made, which shows that the address is right."""
+        self._answered_at = ""
+        """The IP address that answered last."""
+
+    def connect(self, *, deadline: float) -> AnyConnection:
+        """Return a new connection, which the caller has to close.
+
+        Raises BackendUnavailable, or ConfigurationError for what does not pass by waiting.
+        """
+        return self._connect_to(self._target, deadline)
+
+    def _connect_to(self, target: Target, deadline: float) -> AnyConnection:
+        generation = self._idle.generation
+        if deadline <= self._clock.now():
+            raise not_connected(where=self.where)
+        try:
+            attempts = AddressAttempts(addresses_of(target, first=self._answered_at))
+        except OSError as error:
+            raise self._unreachable(error) from error
+        for address in attempts:
+            now = self._clock.now()
+            until = now + attempts.share(deadline - now)
+            try:
+                connection = self._connect_at(target, address, until, generation)
+            except LockError as error:
+                attempts.failed(error)
+            else:
+                self._has_answered, self._answered_at = True, address
+                return connection
+        raise attempts.error()
+
+    def _connect_at(
+        self, target: Target, address: str, until: float, generation: int
+    ) -> AnyConnection:
+        sock: socket.socket | None = None
+        try:
+            seconds = until - self._clock.now()
+            sock = dial(target, address, seconds=seconds, begun=self._register)
+            connection = self._new_connection(sock, generation)
+            self._greet(connection, until)
+            self._dialed.pop(id(sock), None)
+        except BaseException as error:
+            if sock is not None:  # after an interrupt too nobody will use it
+                sock.close()
+            if (failure := self._failure(error)) is None:
+                raise
+            raise failure from error
+        return connection
+
+    def _register(self, sock: socket.socket) -> None:
+        self._dialed[id(sock)] = sock
+
+    def _new_connection(self, sock: socket.socket, generation: int) -> AnyConnection:
+        """Return a connection on this socket."""
+        raise NotImplementedError
+
+    def _greet(self, connection: AnyConnection, until: float) -> None:
+        """Return once the connection can be used."""
+        raise NotImplementedError
+
+    def _failure(self, error: BaseException) -> LockError | None:
+        """Return the error for a connection that could not be made; None to raise it as it is."""
+        if isinstance(error, OSError | ProtocolError):
+            return self._unreachable(error)
+        if isinstance(error, UNREADABLE) and not isinstance(error, LockError):
+            return misbehaved("its greeting", where=self.where)
+        return None
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        return self._error_of(error, has_answered=self._has_answered)
+
+    # -- closing -----------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Stop using every connection made so far, including a connection that listens."""
+        Connector.close(self)
+
+    def close(self) -> None:
+        """Close idle connections now, and busy connections when their calls end."""
+        self._idle.close()
+
+    def hang_up(self) -> None:
+        """Interrupt threads that are connecting, because they are about to be joined."""
+        for reference in self._dialed.valuerefs():
+            if (sock := reference()) is not None:
+                with contextlib.suppress(OSError):  # the connection has ended already
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def after_fork_in_child(self) -> None:
+        """Close our copies of the parent's connections, which does not affect the parent."""
+        self._idle.forget()
+        self._dialed = weakref.WeakValueDictionary()  # so that `hang_up` spares the parent's
+
+
+class SocketTransport(Connector[ConnectionT]):
+    """Requests and replies on pooled connections, each used by one thread at a time."""
 
     def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401
         """Return the reply to one request, which may be a refusal.
@@ -336,7 +481,7 @@ class SocketTransport(Generic[ConnectionT]):
         """
         # This does the same as `_used`, but without its stack frame, because every acquire and
         # every release passes here.
-        connection = self._idle.take() or self._connect(deadline)
+        connection = self._idle.take() or self.connect(deadline=deadline)
         try:
             reply = connection.ask(request, deadline=deadline)
         except BaseException as error:
@@ -387,26 +532,11 @@ class SocketTransport(Generic[ConnectionT]):
         return found
 
     def _take(self, deadline: float) -> ConnectionT:
-        return self._idle.take() or self._connect(deadline)
+        return self._idle.take() or self.connect(deadline=deadline)
 
-    def _connect(self, deadline: float) -> ConnectionT:
-        """Return a new connection, or raise the error of `_unreachable`."""
+    def _greet(self, connection: ConnectionT, until: float) -> None:
+        connection.converse(self._handshake(), until=until)
+
+    def _handshake(self) -> Handshake:
+        """Return the first exchange on a new connection."""
         raise NotImplementedError
-
-    def _unreachable(self, error: BaseException) -> LockError:
-        """Return the error for a connection that could not be made."""
-        raise NotImplementedError
-
-    # -- closing -----------------------------------------------------------------------
-
-    def leave(self) -> None:
-        """Stop using every connection made so far, including a connection that listens."""
-        SocketTransport.close(self)
-
-    def close(self) -> None:
-        """Close idle connections now, and busy connections when their calls end."""
-        self._idle.close()
-
-    def after_fork_in_child(self) -> None:
-        """Close our copies of the parent's connections, which does not affect the parent."""
-        self._idle.forget()

@@ -7,7 +7,12 @@ the message does not question the server's address.
 
 from __future__ import annotations
 
-from lockfast.errors import OutcomeUnknown
+from lockfast.errors import BackendUnavailable, OutcomeUnknown
+
+
+def not_connected(*, where: str) -> BackendUnavailable:
+    """Return the error for a request that came too late to connect."""
+    return BackendUnavailable(f"{where}: there was no time left to connect")
 
 
 def unanswered(error: BaseException, *, where: str) -> OutcomeUnknown:

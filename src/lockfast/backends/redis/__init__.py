@@ -1,7 +1,5 @@
 """Redis: one server, a master watched by Sentinels, or a cluster; one script per operation.
 
-The driver only connects and logs in; our own code sends the commands.
-
 `resp` is the codec, `requests` writes the script calls and `replies` reads what the scripts return,
 `errors` maps the server's errors to ours, and `routing` picks the cluster node for a request; both
 flavours share them. `connection_aio` and `connection_threads` are a hand-written pair: one

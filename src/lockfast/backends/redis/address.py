@@ -1,4 +1,4 @@
-"""Server addresses, read from a URL or from the application's own client. No I/O.
+"""ServerSettings addresses, read from a URL or from the application's own client. No I/O.
 
 Only the settings of a client are read. Its connections are never used, because our command could
 wait behind the application's BLPOP, and the client could repeat a request that must not be
@@ -7,11 +7,18 @@ repeated.
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
+from lockfast.backends.network.target import Target
+from lockfast.backends.network.tls import (
+    TLS_ALIASES,
+    TLS_OPTIONS,
+    tls_of_client,
+    tls_of_options,
+)
+from lockfast.backends.redis.handshake import Login
 from lockfast.core.descriptor import Endpoint, hosts_in, split
 from lockfast.errors import ConfigurationError
 from lockfast.platforms import here
@@ -23,6 +30,13 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT, DEFAULT_SENTINEL_PORT = 6379, 26379
 
+SERVER_OPTIONS = TLS_OPTIONS | {"client_name", "credential_provider", "db", "password", "username"}
+"""The options of a server, accepted in a URL or as keyword arguments."""
+
+SERVER_ALIASES = TLS_ALIASES.keys()
+
+SENTINEL_OPTIONS = frozenset({"sentinel_password", "sentinel_username"})
+
 Topology = Literal["single", "sentinel", "cluster"]
 
 
@@ -31,22 +45,39 @@ def _as_it_is(endpoint: Endpoint) -> Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Everything needed to connect; `where` is its name in messages, without a password."""
+class ServerSettings:
+    """A server, and how a connection to it begins."""
 
-    where: str
+    target: Target
+    login: Login = Login()  # noqa: RUF009 - it is immutable
+    db: int = 0
+    client_name: str = ""
+
+    def at(self, endpoint: Endpoint, *, where: str | None = None) -> ServerSettings:
+        """Return the same settings for another server."""
+        target = replace(self.target, endpoint=endpoint, where=where or self.target.where)
+        return replace(self, target=target)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Everything needed to connect."""
+
     topology: Topology
-    options: dict[str, Any] = field(repr=False)
-    """Options for the driver's data connections: credentials, TLS, and for a single server its
-    host."""
-    tls: bool = False
+    server: ServerSettings
+    """The server; of Sentinels and of a cluster only the settings for all data servers."""
     endpoints: tuple[Endpoint, ...] = ()
     """The Sentinels, or some nodes of the cluster."""
     service: str = ""
     """The Sentinels' name for the master."""
-    sentinel_options: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Options for the driver's Sentinel clients."""
+    sentinel: ServerSettings | None = None
+    """The settings for all Sentinels."""
     remap: Remap = _as_it_is
+
+    @property
+    def where(self) -> str:
+        """The name of the store in messages, without a password."""
+        return self.server.target.where
 
 
 # -- URLs ------------------------------------------------------------------------------
@@ -60,24 +91,18 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
     """
     parts = split(url)
     scheme, _, topology = parts.scheme.partition("+")
-    given = checked_options(options, topology=topology)
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    user, _, password = credentials.partition(":")
-    found = {"username": unquote(user), "password": unquote(password)}
-    settings: dict[str, Any] = {key: value for key, value in found.items() if value}
-    of_sentinels = {
-        key: given.pop(f"sentinel_{key}")
-        for key in ("username", "password")
-        if f"sentinel_{key}" in given
-    }
-    settings |= given
+    if topology != "sentinel" and (foreign := sorted(SENTINEL_OPTIONS & options.keys())):
+        raise ConfigurationError(f"{', '.join(foreign)}: only for redis+sentinel://")
+    settings, hosts = settings_in(url, options)
     if scheme == "unix":
-        if not here.IS_POSIX:
-            raise ConfigurationError("unix:// needs sockets that Python does not have on Windows")
-        if hosts or not parts.path.strip("/"):
-            raise ConfigurationError("unix:// takes the path of a socket: unix:///run/redis.sock")
-        return Address(where, "single", {**settings, "path": unquote(parts.path)})
-    tls = scheme == "rediss"
+        return Address("single", _at_socket(parts.path, hosts, settings, where=where))
+    if not topology:
+        check_place(url, where=where)
+        settings = database_in(url, where=where) | settings
+        hosts = f"localhost{hosts}" if not hosts or hosts.startswith(":") else hosts
+        [endpoint] = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
+        return Address("single", server_of(Target(where, endpoint), settings, scheme=parts.scheme))
+    server = server_of(Target(where, None), settings, scheme=parts.scheme)
     if topology == "sentinel":
         service = unquote(parts.path.strip("/"))
         if not service or "/" in service:
@@ -85,37 +110,92 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
                 f"{where} must end in the name under which the Sentinels know the master: "
                 f"{parts.scheme}://host1,host2,host3/mymaster"
             )
-        endpoints = endpoints_of(hosts, port=DEFAULT_SENTINEL_PORT, where=where)
-        of_sentinels |= {key: value for key, value in settings.items() if key.startswith("ssl_")}
-        of_sentinels["ssl"] = tls
-        return Address(
-            where, "sentinel", settings, tls, endpoints, service, sentinel_options=of_sentinels
+        login = Login(
+            str(options.get("sentinel_username", "")), str(options.get("sentinel_password", ""))
         )
-    if parts.path.strip("/") or settings.get("db"):
+        endpoints = endpoints_of(hosts, port=DEFAULT_SENTINEL_PORT, where=where)
+        sentinel = ServerSettings(server.target, login)
+        return Address("sentinel", server, endpoints, service, sentinel)
+    if parts.path.strip("/") or server.db:
         raise ConfigurationError(f"{where}: a cluster has no databases; leave the number out")
-    settings.pop("db", None)
-    return Address(
-        where, "cluster", settings, tls, endpoints_of(hosts, port=DEFAULT_PORT, where=where)
+    return Address("cluster", server, endpoints_of(hosts, port=DEFAULT_PORT, where=where))
+
+
+_SECURE = {"redis": "rediss", "redlock": "redlocks"}
+
+
+def settings_in(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the settings of the servers in a URL, and its hosts; options override the URL."""
+    credentials, _, hosts = split(url).netloc.rpartition("@")
+    user, _, password = credentials.partition(":")
+    login = {"username": unquote(user), "password": unquote(password)}
+    return {key: value for key, value in login.items() if value} | dict(options), hosts
+
+
+def server_of(target: Target, settings: Mapping[str, Any], *, scheme: str) -> ServerSettings:
+    """Return a server with these settings; `scheme` is that of the URL, and may ask for TLS."""
+    base, plus, topology = scheme.partition("+")
+    is_secure = base in _SECURE.values()
+    tls = tls_of_options(
+        settings,
+        where=target.where,
+        tls_by_scheme=is_secure,
+        secure_scheme=f"{_SECURE.get(base, base)}{plus}{topology}",
     )
+    return ServerSettings(
+        replace(target, tls=tls),
+        _login(settings),
+        _database(settings.get("db")),
+        _client_name(settings.get("client_name")),
+    )
+
+
+def _at_socket(path: str, hosts: str, settings: Mapping[str, Any], *, where: str) -> ServerSettings:
+    if not here.IS_POSIX:
+        raise ConfigurationError("unix:// needs sockets that Python does not have on Windows")
+    if hosts or not path.strip("/"):
+        raise ConfigurationError("unix:// takes the path of a socket: unix:///run/redis.sock")
+    server = server_of(Target(where, None, unquote(path)), settings, scheme="unix")
+    if server.target.tls is not None:
+        raise ConfigurationError(f"{where}: a socket of this machine has no TLS; leave tls out")
+    return server
+
+
+def _login(settings: Mapping[str, Any]) -> Login:
+    username, password = (str(settings.get(one) or "") for one in ("username", "password"))
+    provider = settings.get("credential_provider")
+    if provider is not None and (username or password):
+        raise ConfigurationError(
+            "credential_provider returns user and password, so give no others beside it"
+        )
+    if provider is not None and not hasattr(provider, "get_credentials"):
+        raise ConfigurationError(
+            "credential_provider is an object with get_credentials(), as in redis-py, not "
+            f"{type(provider).__name__}"
+        )
+    return Login(username, password, provider)
+
+
+def _database(given: object) -> int:
+    if given is None:
+        return 0
+    if not (str(given).isascii() and str(given).isdecimal()):
+        raise ConfigurationError(f"db={given!r}: the number of a database is accepted")
+    return int(str(given))
+
+
+def _client_name(given: object) -> str:
+    name = "" if given is None else str(given)
+    if any(not "!" <= one <= "~" for one in name):
+        raise ConfigurationError(
+            f"client_name={name!r}: Redis accepts printable ASCII characters without spaces"
+        )
+    return name
 
 
 def endpoints_of(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
     """Return the hosts in a URL, each with its port."""
     return tuple(Endpoint(*one) for one in hosts_in(hosts, port=port, where=where))
-
-
-def checked_options(options: Mapping[str, Any], *, topology: str) -> dict[str, Any]:
-    """Return the options as the driver takes them; raise if an option does not fit the topology."""
-    found = dict(options)
-    if topology != "sentinel" and (
-        foreign := [one for one in found if one.startswith("sentinel_")]
-    ):
-        raise ConfigurationError(f"{', '.join(foreign)}: only for redis+sentinel://")
-    if "db" in found:
-        if not str(found["db"]).isdecimal():
-            raise ConfigurationError(f"db={found['db']!r}: the number of a database is accepted")
-        found["db"] = int(found["db"])
-    return found
 
 
 def check_place(url: str, *, where: str) -> None:
@@ -135,8 +215,8 @@ def check_place(url: str, *, where: str) -> None:
 def database_in(url: str, *, where: str) -> dict[str, int]:
     """Return the database number in the URL's path as an option; empty if there is none.
 
-    The driver silently treats anything that is not a number as the first database. Then two
-    applications that were meant to be separate would exclude each other.
+    Anything that is not a number is refused. If it meant the first database, two applications that
+    were meant to be separate would exclude each other.
     """
     path = unquote(split(url).path).strip("/")
     if path and not (path.isascii() and path.isdecimal()):
@@ -148,20 +228,6 @@ def database_in(url: str, *, where: str) -> dict[str, int]:
 
 
 # -- clients ---------------------------------------------------------------------------
-
-_KEPT = frozenset(
-    {
-        "host",
-        "port",
-        "path",
-        "db",
-        "username",
-        "password",
-        "credential_provider",
-        "socket_keepalive",
-        "socket_type",
-    }
-)
 
 
 def address_of_client(client: object) -> Address:
@@ -178,21 +244,34 @@ def address_of_client(client: object) -> Address:
         raise ConfigurationError(
             f"{_name(type(client))} has no connection pool whose settings could be read"
         )
-    settings = _kept(pool.connection_kwargs)
-    tls = _is_tls(pool.connection_class)
+    settings, is_secure = pool.connection_kwargs, _is_tls(pool.connection_class)
     if hasattr(pool, "sentinel_manager"):
-        return _of_sentinel(pool, settings, tls=tls)
-    if "path" in settings:
-        where = f"unix://{settings['path']}"
+        return _of_sentinel(pool, settings, is_secure=is_secure)
+    if settings.get("path"):
+        target = Target(f"unix://{settings['path']}", None, settings["path"])
     else:
         endpoint = Endpoint(
-            settings.get("host", "localhost"), int(settings.get("port", DEFAULT_PORT))
+            settings.get("host") or "localhost", int(settings.get("port") or DEFAULT_PORT)
         )
-        where = f"{_scheme(tls)}://{endpoint}/{settings.get('db', 0)}"
-    return Address(where, "single", settings, tls)
+        target = Target(f"{_scheme(is_secure)}://{endpoint}/{settings.get('db') or 0}", endpoint)
+    return Address("single", _server_of_client(target, settings, is_secure=is_secure))
 
 
-def _of_sentinel(pool: Any, settings: dict[str, Any], *, tls: bool) -> Address:  # noqa: ANN401
+def _server_of_client(
+    target: Target, settings: Mapping[str, Any], *, is_secure: bool
+) -> ServerSettings:
+    tls = tls_of_client(settings, where=target.where) if is_secure else None
+    provider = settings.get("credential_provider")
+    login = _login(settings if provider is None else {"credential_provider": provider})
+    return ServerSettings(
+        replace(target, tls=tls),
+        login,
+        _database(settings.get("db")),
+        _client_name(settings.get("client_name")),
+    )
+
+
+def _of_sentinel(pool: Any, settings: Mapping[str, Any], *, is_secure: bool) -> Address:  # noqa: ANN401
     if not pool.is_master:
         raise ConfigurationError(
             "this client reads from replicas (slave_for), and locks are kept on the master; "
@@ -201,73 +280,42 @@ def _of_sentinel(pool: Any, settings: dict[str, Any], *, tls: bool) -> Address: 
     pools = [one.connection_pool for one in pool.sentinel_manager.sentinels]
     sentinels = [one.connection_kwargs for one in pools]
     endpoints = tuple(Endpoint(one["host"], int(one["port"])) for one in sentinels)
-    of_sentinels = {**_kept(sentinels[0]), "ssl": _is_tls(pools[0].connection_class)}
-    for key in ("host", "port", "socket_type"):
-        settings.pop(key, None)
-        of_sentinels.pop(key, None)
     service = pool.service_name
-    where = f"{_scheme(tls)}+sentinel://{','.join(map(str, endpoints))}/{service}"
+    where = f"{_scheme(is_secure)}+sentinel://{','.join(map(str, endpoints))}/{service}"
     forced = getattr(pool.sentinel_manager, "_force_master_ip", None)
+    target = Target(where, None)
     return Address(
-        where,
         "sentinel",
-        settings,
-        tls,
+        _server_of_client(target, settings, is_secure=is_secure),
         endpoints,
         service,
-        sentinel_options=of_sentinels,
-        remap=_as_it_is if forced is None else lambda one: Endpoint(forced, one.port),
+        _server_of_client(target, sentinels[0], is_secure=_is_tls(pools[0].connection_class)),
+        _as_it_is if forced is None else lambda one: Endpoint(forced, one.port),
     )
 
 
 def _of_cluster(nodes: Any) -> Address:  # noqa: ANN401
-    kwargs = dict(nodes.connection_kwargs)
-    settings = _kept(kwargs)
-    for key in ("host", "port", "db"):
-        settings.pop(key, None)
-    tls = bool(kwargs.get("ssl")) or _is_tls(kwargs.get("connection_class"))
+    settings = {**nodes.connection_kwargs, "db": None}
+    is_secure = bool(settings.get("ssl")) or _is_tls(settings.get("connection_class"))
     known = [*nodes.startup_nodes.values(), *nodes.nodes_cache.values()]
     endpoints = tuple(dict.fromkeys(Endpoint(one.host, int(one.port)) for one in known))
-    where = f"{_scheme(tls)}+cluster://{','.join(map(str, endpoints))}"
+    target = Target(f"{_scheme(is_secure)}+cluster://{','.join(map(str, endpoints))}", None)
     remap = getattr(nodes, "address_remap", None)
-    if remap is None:
-        return Address(where, "cluster", settings, tls, endpoints)
     return Address(
-        where, "cluster", settings, tls, endpoints, remap=lambda one: Endpoint(*remap(tuple(one)))
+        "cluster",
+        _server_of_client(target, settings, is_secure=is_secure),
+        endpoints,
+        remap=_as_it_is if remap is None else lambda one: Endpoint(*remap(tuple(one))),
     )
-
-
-def _kept(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in settings.items()
-        if value is not None and (key in _KEPT or key.startswith("ssl_"))
-    }
 
 
 def _is_tls(kind: type | None) -> bool:
     return kind is not None and any("SSL" in one.__name__ for one in kind.__mro__)
 
 
-def _scheme(tls: bool) -> str:  # noqa: FBT001 - the bool is not an option
-    return "rediss" if tls else "redis"
+def _scheme(is_secure: bool) -> str:  # noqa: FBT001 - the bool is not an option
+    return "rediss" if is_secure else "redis"
 
 
 def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def host_name_checked(kind: type) -> dict[str, bool]:
-    """Return the option that checks TLS host names, which is off by default before redis-py 6."""
-    return {"ssl_check_hostname": True} if _is_tls(kind) else {}
-
-
-def understood(options: Mapping[str, Any], *, by: type) -> dict[str, Any]:
-    """Return only the options that the driver's class accepts; valkey-py has some of its own."""
-    names = {
-        name
-        for kind in by.__mro__
-        if kind is not object
-        for name in inspect.signature(kind).parameters
-    }
-    return {key: value for key, value in options.items() if key in names}

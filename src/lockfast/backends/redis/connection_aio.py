@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from redis._parsers import _AsyncRESP3Parser
-from redis.asyncio import Redis
-from redis.asyncio import connection as driver
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 
 from lockfast.backends.network.connection_aio import SocketConnection, SocketTransport
 from lockfast.backends.redis import cluster_map, errors
-from lockfast.backends.redis.address import host_name_checked
-from lockfast.backends.redis.handshake import guarded_credentials
+from lockfast.backends.redis.handshake import (
+    checked_credentials,
+    handshake,
+    provider_errors,
+)
 from lockfast.backends.redis.resp import ErrorReply, Push, Reply, RespCodec, packed
 from lockfast.backends.waiting.listener_aio import Listener
 from lockfast.errors import LockError
-from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lockfast.backends.network.target import Handshake
+    from lockfast.backends.redis.address import ServerSettings
+    from lockfast.backends.redis.handshake import Credentials
     from lockfast.runtime.clock import Clock
 
 __all__ = [
@@ -31,9 +30,6 @@ __all__ = [
     "RedisConnection",
     "RedisSubscription",
     "RedisTransport",
-    "abandon_in_child",
-    "driver_connection_class",
-    "sentinel_client",
 ]
 
 
@@ -94,8 +90,6 @@ class ClusterSubscription(RedisSubscription):
 
 
 # The asyncio transport: one multiplexed connection; `connection_threads` is its counterpart.
-#
-# redis-py makes the connection, and `backends/network/connection_aio.py` sends requests on it.
 
 
 class RedisConnection(SocketConnection):
@@ -106,13 +100,6 @@ class RedisConnection(SocketConnection):
     def __init__(self, *, where: str) -> None:
         super().__init__(RespCodec(), where=where)
         self.listeners: dict[bytes, Callable[[bytes], None]] = {}
-        self._keep: object = None
-
-    def take_over(self, transport: asyncio.Transport, keep: object) -> None:
-        """Read and write the connection from now on, and protect `keep` from garbage collection."""
-        self._transport = transport
-        self._keep = keep
-        transport.set_protocol(self)
 
     def unsubscribe(self, channel: bytes) -> None:
         """Stop listening to a channel; the server's confirmation, a push, is ignored."""
@@ -137,112 +124,46 @@ class RedisConnection(SocketConnection):
             self._answer(None)
 
 
-def driver_connection_class(*, tls: bool, is_socket: bool) -> type:
-    """Return the driver's connection class."""
-    if is_socket:
-        return driver.UnixDomainSocketConnection
-    return driver.SSLConnection if tls else driver.Connection
-
-
-def sentinel_client(*, clock: Clock, **options: Any) -> Any:  # noqa: ANN401 - the driver's
-    """Return a client from the driver, which connects on its first request."""
-    del clock  # the loop keeps the time here
-    return Redis(**{**options, "retry": Retry(NoBackoff(), 0), "protocol": 2})
-
-
-def abandon_in_child(clients: object) -> None:
-    """Abandon these clients, because the parent process still uses them."""
-    fork.abandon(clients)
-
-
 class RedisTransport(SocketTransport[RedisConnection]):
     """The transport to one server."""
 
     is_sharded = False
     """Whether names are on several servers, so that one request cannot cover two names."""
 
-    def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
-        super().__init__(clock=clock, where=where)
-        self._kind = kind
-        self._options = guarded_credentials(options, where=where)
-
-    @classmethod
-    def from_url(
-        cls, url: str, *, options: dict[str, Any], clock: Clock, where: str
-    ) -> RedisTransport:
-        """Return the transport to the server in the URL, which the driver parses."""
-        found = driver.parse_url(url)
-        kind = found.pop("connection_class", driver.Connection)
-        return cls(kind=kind, options={**found, **options}, clock=clock, where=where)
+    def __init__(self, server: ServerSettings, *, clock: Clock) -> None:
+        where = server.target.where
+        super().__init__(
+            server.target, unreachable=partial(errors.unreachable, where=where), clock=clock
+        )
+        self._server = server
 
     # -- connecting --------------------------------------------------------------------
 
-    def _unreachable(self, error: BaseException) -> LockError:
-        return errors.unreachable(error, where=self.where, has_answered=self._has_answered)
+    def _new_connection(self) -> RedisConnection:
+        return RedisConnection(where=self.where)
 
-    async def _connect(self, deadline: float) -> RedisConnection:
-        return await self._dial({}, deadline)
+    async def _credentials(self) -> Credentials:
+        login = self._server.login
+        if login.provider is None:
+            return login.fixed
+        with provider_errors(where=self.where):
+            # Providers for both flavours have a method for each.
+            ask = getattr(login.provider, "get_credentials_async", None)
+            given = login.provider.get_credentials() if ask is None else await ask()
+            return checked_credentials(given)
 
-    async def _dial(self, endpoint: dict[str, Any], deadline: float) -> RedisConnection:
-        left = max(0.001, deadline - self._clock.now())
-        try:
-            driver_connection = self._kind(
-                **{
-                    **host_name_checked(self._kind),
-                    **self._options,
-                    **endpoint,
-                    "socket_timeout": left,
-                    "socket_connect_timeout": left,
-                    "retry": Retry(NoBackoff(), 0),
-                    "protocol": 3,
-                    "parser_class": _AsyncRESP3Parser,  # pure Python, as in `connection_threads`
-                    "redis_connect_func": self._driver_handshake,
-                }
-            )
-        except OSError as error:
-            # The driver reads its version from a file each time, and no descriptor may be left for
-            # that.
-            raise self._unreachable(error) from error
-        try:
-            await driver_connection.connect()
-        except LockError:
-            await driver_connection.disconnect(nowait=True)
-            raise  # already an error of ours
-        except (RedisError, OSError) as error:
-            await driver_connection.disconnect(nowait=True)
-            raise self._unreachable(error) from error
-        except (AttributeError, TypeError, ValueError, RecursionError) as error:
-            # The driver raises these for bytes that are not the Redis protocol.
-            await driver_connection.disconnect(nowait=True)
-            raise errors.not_redis(where=self.where) from error
-        except BaseException:
-            # This attempt was cancelled, so nothing will use the connection.
-            await driver_connection.disconnect(nowait=True)
-            raise
-        # Take the transport out of the driver's object, so that only our connection uses it.
-        streams = driver_connection._reader, driver_connection._writer  # noqa: SLF001
-        driver_connection._reader = driver_connection._writer = None  # noqa: SLF001
-        connection = RedisConnection(where=self.where)
-        connection.take_over(streams[1].transport, streams)
-        return connection
+    async def _handshake(self) -> Handshake:
+        return handshake(
+            await self._credentials(),
+            where=self.where,
+            db=self._server.db,
+            client_name=self._server.client_name,
+            check=self._check_greeting,
+        )
 
-    async def _driver_handshake(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
-        transport = connection._writer.transport  # noqa: SLF001
-        try:
-            await connection.on_connect()
-            # Send HELLO again, because the driver does not keep the reply.
-            await connection.send_command("HELLO", 3)
-            self._check_handshake(await connection.read_response())
-        except BaseException:
-            # Abort at once. The driver would forget the connection before it is closed, and a TLS
-            # connection closes only after an exchange with the server, for which an ending event
-            # loop has no time.
-            transport.abort()
-            raise
-
-    def _check_handshake(self, answer: object) -> None:
-        """Check the server's reply to the handshake; raise to refuse the connection."""
-        errors.check_mode(answer, where=self.where)
+    def _check_greeting(self, greeting: dict[Any, Any]) -> None:
+        """Raise to refuse a server because of its reply to the handshake."""
+        errors.check_mode(greeting, where=self.where)
 
     # -- listening ---------------------------------------------------------------------
 

@@ -6,30 +6,24 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from redis import Redis
-from redis import connection as driver
-from redis._parsers import Encoder, _RESP2Parser, _RESP3Parser
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-from redis.retry import Retry
-
 from lockfast.backends.network.codec import NEED_MORE
-from lockfast.backends.network.connection_threads import (
-    DeadlineSocket,
-    SocketConnection,
-    SocketTransport,
-)
+from lockfast.backends.network.connection_threads import SocketConnection, SocketTransport
 from lockfast.backends.redis import cluster_map, errors
-from lockfast.backends.redis.address import host_name_checked
-from lockfast.backends.redis.handshake import guarded_credentials
+from lockfast.backends.redis.handshake import (
+    checked_credentials,
+    handshake,
+    provider_errors,
+)
 from lockfast.backends.redis.resp import ErrorReply, Push, Reply, RespCodec, RespError, packed
 from lockfast.backends.waiting.listener_threads import Listener
-from lockfast.errors import BackendUnavailable, LockError
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
+    from lockfast.backends.network.target import Handshake
+    from lockfast.backends.redis.address import ServerSettings
+    from lockfast.backends.redis.handshake import Credentials
     from lockfast.runtime.clock import Clock
 
 __all__ = [
@@ -37,9 +31,6 @@ __all__ = [
     "RedisConnection",
     "RedisSubscription",
     "RedisTransport",
-    "abandon_in_child",
-    "driver_connection_class",
-    "sentinel_client",
 ]
 
 
@@ -134,8 +125,6 @@ class ClusterSubscription(RedisSubscription):
 
 
 # The threads' transport: blocking calls on the caller's thread; see also `connection_aio`.
-#
-# redis-py makes each connection, and `backends/network/connection_threads.py` sends requests on it.
 
 
 class RedisConnection(SocketConnection):
@@ -149,107 +138,46 @@ class RedisConnection(SocketConnection):
         super().__init__(sock, RespCodec(), clock, generation=generation)
 
 
-def driver_connection_class(*, tls: bool, is_socket: bool) -> type:
-    """Return the driver's connection class."""
-    if is_socket:
-        return driver.UnixDomainSocketConnection
-    return driver.SSLConnection if tls else driver.Connection
-
-
-def sentinel_client(*, clock: Clock, **options: Any) -> Any:  # noqa: ANN401 - the driver's
-    """Return a client from the driver, which connects on its first request."""
-    client = Redis(**{**options, "retry": Retry(NoBackoff(), 0), "protocol": 2})
-    reads = partial(_Resp2InTime, clock=clock, patience=options["socket_timeout"])
-    client.connection_pool.connection_kwargs["parser_class"] = reads
-    return client
-
-
-def abandon_in_child(_clients: object) -> None:
-    """Do nothing, because the child's clients close only their own copies of the connections."""
-
-
 class RedisTransport(SocketTransport[RedisConnection]):
     """The transport to one server."""
 
     is_sharded = False
     """Whether names are on several servers, so that one request cannot cover two names."""
 
-    def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
-        super().__init__(clock=clock, where=where)
-        self._kind = kind
-        self._options = guarded_credentials(options, where=where)
+    def __init__(self, server: ServerSettings, *, clock: Clock) -> None:
+        where = server.target.where
+        super().__init__(
+            server.target, unreachable=partial(errors.unreachable, where=where), clock=clock
+        )
+        self._server = server
         self._subscriptions: weakref.WeakValueDictionary[int, RedisSubscription] = (
             weakref.WeakValueDictionary()
         )
 
-    @classmethod
-    def from_url(
-        cls, url: str, *, options: dict[str, Any], clock: Clock, where: str
-    ) -> RedisTransport:
-        """Return the transport to the server in the URL, which the driver parses."""
-        found: dict[str, Any] = driver.parse_url(url)  # type: ignore[no-untyped-call]
-        kind = found.pop("connection_class", driver.Connection)
-        return cls(kind=kind, options={**found, **options}, clock=clock, where=where)
-
     # -- connecting --------------------------------------------------------------------
 
-    def _unreachable(self, error: BaseException) -> LockError:
-        return errors.unreachable(error, where=self.where, has_answered=self._has_answered)
+    def _new_connection(self, sock: socket.socket, generation: int) -> RedisConnection:
+        return RedisConnection(sock, self._clock, generation)
 
-    def _connect(self, deadline: float) -> RedisConnection:
-        return self._dial({}, deadline)
+    def _credentials(self) -> Credentials:
+        login = self._server.login
+        if login.provider is None:
+            return login.fixed
+        with provider_errors(where=self.where):
+            return checked_credentials(login.provider.get_credentials())
 
-    def _dial(self, endpoint: dict[str, Any], deadline: float) -> RedisConnection:
-        generation = self._idle.generation
-        left = deadline - self._clock.now()
-        if left <= 0:
-            raise BackendUnavailable(f"{self.where}: there was no time left to connect")
-        try:
-            driver_connection = self._kind(
-                **{
-                    **host_name_checked(self._kind),
-                    **self._options,
-                    **endpoint,
-                    "socket_timeout": left,
-                    "socket_connect_timeout": left,
-                    "retry": Retry(NoBackoff(), 0),
-                    "protocol": 3,
-                    **_in_python(partial(_Resp3InTime, clock=self._clock, deadline=deadline)),
-                }
-            )
-        except OSError as error:
-            # The driver reads its version from a file each time, and no descriptor may be left for
-            # that.
-            raise self._unreachable(error) from error
-        self._register_dial(driver_connection)
-        try:
-            driver_connection.connect()
-            self._check_handshake(getattr(driver_connection, "handshake_metadata", None))
-            connection = RedisConnection(driver_connection._sock, self._clock, generation)  # noqa: SLF001
-            # From here on the socket is ours, and the driver's object no longer refers to it.
-            driver_connection._sock = None  # noqa: SLF001
-        except LockError:
-            driver_connection.disconnect()
-            raise  # already an error of ours
-        except (RedisError, OSError) as error:
-            driver_connection.disconnect()
-            raise self._unreachable(error) from error
-        except (AttributeError, TypeError, ValueError, RecursionError) as error:
-            # The driver raises these for bytes that are not the Redis protocol.
-            driver_connection.disconnect()
-            raise errors.not_redis(where=self.where) from error
-        except BaseException:  # interrupted, so nothing will use the connection
-            driver_connection.disconnect()
-            raise
-        self._has_answered = True
-        return connection
+    def _handshake(self) -> Handshake:
+        return handshake(
+            self._credentials(),
+            where=self.where,
+            db=self._server.db,
+            client_name=self._server.client_name,
+            check=self._check_greeting,
+        )
 
-    def _register_dial(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
-        """Take note of a connection before it connects; a subclass may have to end it early."""
-
-    def _check_handshake(self, answer: object) -> None:
-        """Check the server's reply to the handshake; raise to refuse the connection."""
-        errors.check_mode(answer, where=self.where)
+    def _check_greeting(self, greeting: dict[Any, Any]) -> None:
+        """Raise to refuse a server because of its reply to the handshake."""
+        errors.check_mode(greeting, where=self.where)
 
     # -- listening ---------------------------------------------------------------------
 
@@ -262,7 +190,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
         kind: type[RedisSubscription] | None = None,
     ) -> RedisSubscription:
         """Return a subscription to the channel, once the server has confirmed it."""
-        connection = self._connect(deadline)
+        connection = self.connect(deadline=deadline)
         try:
             connection.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
             self._confirmed(connection.receive_any(deadline=deadline))
@@ -305,54 +233,3 @@ class RedisTransport(SocketTransport[RedisConnection]):
         for one in self._subscriptions.valuerefs():
             if (subscription := one()) is not None:
                 subscription.shut()
-
-
-class _InTime:
-    """Makes a driver parser stop at a deadline, or limits the time for each reply.
-
-    The driver still reads the socket itself at that point, and that has to end in time too.
-    """
-
-    def __init__(
-        self, socket_read_size: int, *, clock: Clock, deadline: float = 0.0, patience: float = 0.0
-    ) -> None:
-        super().__init__(socket_read_size)  # type: ignore[call-arg]  # the parser's
-        self._clock = clock
-        self._deadline = deadline
-        self._patience = patience
-        self._buffer: Any
-
-    def on_connect(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
-        """Read through a socket that checks the deadline."""
-        super().on_connect(connection)  # type: ignore[misc]
-        buffer = self._buffer
-        buffer._sock = DeadlineSocket(  # noqa: SLF001
-            buffer._sock,  # noqa: SLF001
-            self._clock,
-            deadline=self._deadline,
-        )
-
-    def read_response(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as above
-        """Return the next reply."""
-        if self._patience and self._buffer is not None:
-            self._buffer._sock.deadline = self._clock.now() + self._patience  # noqa: SLF001
-        return super().read_response(*arguments, **options)  # type: ignore[misc]
-
-
-class _Resp2InTime(_InTime, _RESP2Parser):
-    """Parser for connections to Sentinels."""
-
-
-class _Resp3InTime(_InTime, _RESP3Parser):
-    """Parser for the handshake of all connections except those to Sentinels."""
-
-
-def _in_python(parser: Callable[..., object]) -> dict[str, Any]:
-    """Return the options that keep the driver from packing and parsing with hiredis.
-
-    hiredis is written in C, and an exception that a signal handler raised inside it has crashed the
-    interpreter. For the few commands of a handshake, hiredis gains nothing.
-    """
-    encoder = Encoder("utf-8", "strict", decode_responses=False)  # type: ignore[no-untyped-call]
-    packer = driver.PythonRespSerializer(6000, encoder.encode)
-    return {"parser_class": parser, "command_packer": packer}

@@ -16,7 +16,6 @@ DESCRIPTOR = StoreDescriptor(
         "rediss+cluster": "rediss+cluster://host1,host2",
     },
     scheme_aliases={"valkey": "redis", "valkeys": "rediss"},
-    extra="redis",
     clients=(
         ForeignClients(
             packages=frozenset({"redis", "valkey"}),

@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lockfast.backends.redis import acl, errors
+from lockfast.backends.redis import acl
 from lockfast.backends.redis.cluster_map import NAME_THEM, UNNAMED, spans
 from lockfast.backends.redis.routing import SLOTS
 from lockfast.backends.redis.sentinel_replies import named
+from lockfast.errors import LockError
 from lockfast.model import Finding
 from lockfast.options import DEFAULT_TTL
 
@@ -385,17 +386,15 @@ SENTINELS_MIN = 3
 """
 
 
-def sentinel_findings(
-    views: Mapping[Endpoint, SentinelReply], service: str, *, where: str
-) -> Iterator[Finding]:
+def sentinel_findings(views: Mapping[Endpoint, SentinelReply], service: str) -> Iterator[Finding]:
     """Yield what an operator should know about the Sentinels."""
     answers = list(views.values())
     for endpoint, answer in views.items():
-        if isinstance(answer, BaseException):
+        if isinstance(answer, LockError):
             yield Finding(
                 "warning",
                 "sentinels",
-                f"{endpoint} does not answer: {errors.of_sentinel(answer, where=where)}",
+                f"{endpoint} does not answer: {answer}",
                 "start it, or take it out of the URL",
             )
         elif service not in answer:
@@ -405,7 +404,7 @@ def sentinel_findings(
                 f"{endpoint} does not watch {service}",
                 "SENTINEL MONITOR on it, or take it out of the URL",
             )
-    known = [one for one in answers if not isinstance(one, BaseException)]
+    known = [one for one in answers if not isinstance(one, LockError)]
     states = [one[service] for one in known if service in one]
     if not states:
         return

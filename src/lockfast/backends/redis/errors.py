@@ -7,9 +7,9 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from lockfast.backends.network.codec import ProtocolError
 from lockfast.backends.network.errors import since_it_answered
 from lockfast.backends.redis.requests import SCRIPT_VERBS
-from lockfast.backends.redis.resp import ErrorReply
 from lockfast.backends.redis.scripts import redis_script
 from lockfast.errors import (
     BackendMisbehaved,
@@ -19,7 +19,7 @@ from lockfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from lockfast.backends.redis.resp import ErrorReply
 
 DOOR_FORMAT = 1
 SCRIPT_NAMES = (*SCRIPT_VERBS, "permissions")
@@ -58,6 +58,7 @@ _NOT_REDIS = (
     "{where} answers, but not as a Redis server does; "
     "is this the right port, and does it want TLS (rediss://)?"
 )
+_NOT_REACHED = "{where} cannot be reached: {text}; is it a Redis server{hint}?"
 _FULL = "max number of clients"
 _NO_DATABASE = "{where}: there is no such database; see /number in the URL"
 
@@ -87,49 +88,34 @@ def _mistake(code: str, text: str) -> str | None:
             "{where}: this name was written by a newer Lockfast "
             f"(format {text.partition(' ')[2]}, this one knows {DOOR_FORMAT}); upgrade this program"
         )
-    if "compiling script" in text or "unknown command" in text.lower() or code == "NOPROTO":
+    lower = text.lower()
+    if "compiling script" in text or "unknown command" in lower or code == "NOPROTO":
         return _TOO_OLD
+    if any(one in lower for one in ("db index is out of range", "invalid db index")):
+        return _NO_DATABASE
     return _CONFIGURATION.get(code)
 
 
 def unreachable(error: BaseException, *, where: str, has_answered: bool = False) -> LockError:
     """Return the error for a connection that could not be made."""
-    text = _words(error)
-    if any(isinstance(one, ssl.SSLError) for one in _chain(error)):
-        return ConfigurationError(_TLS.format(where=where, text=text))
-    refusal = _refusal_in(text)
-    if refusal is not None:
-        return refused(refusal, where=where)
-    lower = text.lower()
-    for needle, sentence in _WORDS.items():
-        if needle in lower:
-            return ConfigurationError(sentence.format(where=where, text=text))
-    for kind, sentence in _REASONS.items():
-        if any(isinstance(one, kind) for one in _chain(error)) or _REASON_TEXTS[kind] in lower:
-            said = sentence.format(where=where, text=text, hint=other_scheme(where))
-            return BackendUnavailable(since_it_answered(said) if has_answered else said)
-    # Include the driver's message, because only it says what happened, such as a reset or a broken
-    # pipe.
-    said = f"{where} cannot be reached: {text}; is it a Redis server{other_scheme(where)}?"
+    if isinstance(error, ProtocolError):
+        return ConfigurationError(_NOT_REDIS.format(where=where))
+    if isinstance(error, ssl.SSLError):
+        return ConfigurationError(_TLS.format(where=where, text=error))
+    sentence = next(
+        (sentence for kind, sentence in _REASONS.items() if isinstance(error, kind)), _NOT_REACHED
+    )
+    said = sentence.format(where=where, text=error, hint=other_scheme(where))
     return BackendUnavailable(since_it_answered(said) if has_answered else said)
 
 
-def _refusal_in(text: str) -> ErrorReply | None:
-    """Return the server's refusal, recovered from the driver's message."""
-    code = _CODE.search(text)
-    if code is not None:
-        return ErrorReply(text[code.start() :])
-    if "no permissions to" in text:
-        return ErrorReply(f"NOPERM {text}")
-    return ErrorReply(text) if _FULL in text.lower() else None
-
-
-def of_sentinel(error: BaseException, *, where: str) -> LockError:
-    """Return the error for a Sentinel that cannot be used; Sentinels have a login of their own."""
-    login = login_error(error)
-    if login is not None:
+def of_sentinel(refusal: ErrorReply, *, where: str) -> LockError:
+    """Return the error for a refusal by a Sentinel; Sentinels have a login of their own."""
+    text = refusal.text.lower()
+    login = next((code for needle, code in _LOGIN.items() if needle in text), refusal.code)
+    if login in _TO_SENTINEL:
         return ConfigurationError(_TO_SENTINEL[login].format(where=where))
-    if "unknown command" in _words(error).lower():
+    if "unknown command" in text:
         # Every Sentinel knows the command SENTINEL, and no other server does.
         scheme = where.partition("://")[0].removesuffix("+sentinel")
         return ConfigurationError(
@@ -137,22 +123,7 @@ def of_sentinel(error: BaseException, *, where: str) -> LockError:
             f"port is 26379 by default), or use {scheme}://HOST:PORT for a single server and "
             f"{scheme}+cluster:// for a cluster"
         )
-    return unreachable(error, where=f"a Sentinel of {where}")
-
-
-def login_error(error: BaseException) -> str | None:
-    """Return the code of a user or password error; None for any other error."""
-    text = _words(error)
-    code = _CODE.search(text)
-    if code is not None:
-        return code[0] if code[0] in _TO_SENTINEL else None
-    lower = text.lower()
-    return next((code for needle, code in _LOGIN.items() if needle in lower), None)
-
-
-def not_redis(*, where: str) -> LockError:
-    """Return the error for a server that speaks another protocol."""
-    return ConfigurationError(_NOT_REDIS.format(where=where))
+    return refused(refusal, where=f"a Sentinel of {where}")
 
 
 def server_words(greeting: object, field: str) -> str:
@@ -169,8 +140,6 @@ def check_mode(greeting: object, *, where: str) -> None:
         raise ConfigurationError(sentence.format(where=where))
 
 
-# The driver does not always keep the server's code, but it keeps the message.
-_CODE = re.compile(rf"\b(?:{'|'.join((*_CONFIGURATION, *_OUTAGE, 'NOPERM', 'NOPROTO'))})\b")
 _LOGIN = {
     "without any password configured": "NOPASS",
     "invalid username-password": "WRONGPASS",
@@ -190,18 +159,10 @@ _MODES = {
     "sentinel": "{where} is a Sentinel, and locks are kept on the master that it watches; "
     "use redis+sentinel:// with that master's name",
 }
-_WORDS = {
-    **{needle: _CONFIGURATION[code] for needle, code in _LOGIN.items()},
-    "protected mode": _CONFIGURATION["DENIED"],
-    "unknown command": _TOO_OLD,
-    "protocol error": _NOT_REDIS,
-    "db index is out of range": _NO_DATABASE,
-    "invalid database": _NO_DATABASE,
-}
 _TLS = (
     "{where}: no TLS connection could be made ({text}); rediss:// is for servers that speak "
-    "TLS, redis:// for the others; the certificate must be trusted here (ssl_ca_certs), and a "
-    "server may ask for ours (ssl_certfile, ssl_keyfile)"
+    "TLS, redis:// for the others; the certificate must be trusted here (tls_ca), and a server "
+    "may ask for ours (tls_cert, tls_key)"
 )
 _REASONS: dict[type[BaseException], str] = {
     socket.gaierror: "{where}: this host name has no address; correct it, or see to the "
@@ -215,17 +176,6 @@ _REASONS: dict[type[BaseException], str] = {
     ConnectionError: "{where} closed the connection before it had answered; is it a Redis "
     "server{hint}?",
 }
-# How the driver's message describes the reason, for cases where the driver drops the original
-# error.
-_REASON_TEXTS: dict[type[BaseException], str] = {
-    socket.gaierror: "name or service not known",
-    FileNotFoundError: "no such file",
-    PermissionError: "permission denied",
-    ConnectionRefusedError: "connection refused",
-    TimeoutError: "timeout",
-    ConnectionError: "connection closed",
-}
-
 # -- no permission ----------------------------------------------------------------------
 
 _IN_SCRIPT = re.compile(r"user executing the script can't|ACL failure in script")
@@ -269,25 +219,8 @@ def other_scheme(where: str) -> str:
     if "rediss" in scheme:
         return (
             f", and does it speak TLS (if not, {scheme.replace('rediss', 'redis')}://), "
-            "or ask for our certificate (ssl_certfile)"
+            "or ask for our certificate (tls_cert)"
         )
     if "redis" in scheme:
         return f", and does it want TLS (then {scheme.replace('redis', 'rediss')}://)"
     return ""
-
-
-# -- the causes of an error ------------------------------------------------------------------
-
-
-def _words(error: BaseException) -> str:
-    words = " ".join(str(one) for one in (error.args or (error,)))
-    return words or type(error).__name__
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and its causes."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__

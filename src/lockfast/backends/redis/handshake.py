@@ -1,51 +1,98 @@
-"""Wraps credential providers, so that a provider's failure is reported as that.
-
-The driver calls the provider while it connects. Without the wrapper, a token service that is
-briefly down would look like a bug of ours, or like a server that does not speak the protocol.
-"""
+"""The first exchange on a connection: protocol, login, name and database. No I/O."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from redis.credentials import CredentialProvider
-
+from lockfast.backends.network.codec import ProtocolError
+from lockfast.backends.redis import errors
+from lockfast.backends.redis.resp import ErrorReply, packed
 from lockfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator
+
+    from lockfast.backends.network.target import Handshake
+
+Credentials: TypeAlias = tuple[bytes, ...]
+"""User and password, or a password alone, or nothing."""
 
 
-class _GuardedProvider(CredentialProvider):
-    """Returns the provider's credentials, or raises BackendUnavailable."""
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How to log in. A provider is asked on every connect, because credentials are rotated."""
 
-    def __init__(self, provider: Any, *, where: str) -> None:  # noqa: ANN401 - the driver's
-        self._provider = provider
-        self._where = where
+    username: str = ""
+    password: str = field(default="", repr=False)
+    provider: Any = field(default=None, repr=False)
+    """Any object with redis-py's `get_credentials`, and `get_credentials_async` for asyncio."""
 
-    def get_credentials(self) -> Any:  # noqa: ANN401 - the driver's
-        """Return user and password."""
-        try:
-            return self._provider.get_credentials()
-        except Exception as error:
-            raise self._failed(error) from error
+    @property
+    def fixed(self) -> Credentials:
+        """The credentials that were given without a provider."""
+        if self.username:
+            return self.username.encode(), self.password.encode()
+        return (self.password.encode(),) if self.password else ()
 
-    async def get_credentials_async(self) -> Any:  # noqa: ANN401 - the driver's
-        """Return user and password."""
-        try:
-            return await self._provider.get_credentials_async()
-        except Exception as error:
-            raise self._failed(error) from error
 
-    def _failed(self, error: Exception) -> BackendUnavailable:
+@contextmanager
+def provider_errors(*, where: str) -> Iterator[None]:
+    """Report the failure of a credential provider as that.
+
+    Otherwise a token service that is briefly down would look like a bug of ours, or like a server
+    that does not speak the protocol.
+    """
+    try:
+        yield
+    except Exception as error:
         # Show only the type of the error, because its message may contain secrets.
-        kind = type(error).__name__
-        return BackendUnavailable(f"{self._where}: the credential_provider failed ({kind})")
+        raise BackendUnavailable(
+            f"{where}: the credential_provider failed ({type(error).__name__})"
+        ) from error
 
 
-def guarded_credentials(options: Mapping[str, Any], *, where: str) -> dict[str, Any]:
-    """Return the driver's options, with the credential provider wrapped if there is one."""
-    found = dict(options)
-    if found.get("credential_provider") is not None:
-        found["credential_provider"] = _GuardedProvider(found["credential_provider"], where=where)
-    return found
+def checked_credentials(given: Any) -> Credentials:  # noqa: ANN401 - the provider's
+    """Return what a provider returned, encoded; raise if it is not a login."""
+    if not isinstance(given, tuple | list) or not 1 <= len(given) <= 2:  # noqa: PLR2004
+        raise TypeError("a credential provider returns a user and a password")
+    return tuple(one.encode() if isinstance(one, str) else bytes(one) for one in given)
+
+
+def handshake(
+    credentials: Credentials,
+    *,
+    where: str,
+    db: int,
+    client_name: str,
+    check: Callable[[dict[Any, Any]], None],
+) -> Handshake:
+    """Log in, name the connection and select the database; `check` is called with the greeting."""
+    hello = [b"HELLO", b"3"]
+    if credentials:
+        user, password = credentials if len(credentials) > 1 else (b"default", *credentials)
+        hello += [b"AUTH", user, password]
+    if client_name:
+        hello += [b"SETNAME", client_name.encode()]
+    [greeting] = yield [packed(*hello)]
+    _check_accepted(greeting, where=where)
+    if not isinstance(greeting, dict):
+        raise ProtocolError(repr(greeting)[:40])
+    check(greeting)
+    if db:
+        [selected] = yield [packed(b"SELECT", b"%d" % db)]
+        _check_accepted(selected, where=where)
+
+
+def _check_accepted(reply: object, *, where: str) -> None:
+    if isinstance(reply, ErrorReply):
+        raise errors.refused(reply, where=where)
+
+
+def sentinel_handshake(credentials: Credentials, *, where: str) -> Handshake:
+    """Log in to a Sentinel, without HELLO, which Sentinels older than 6.2 do not know."""
+    if credentials:
+        [reply] = yield [packed(b"AUTH", *credentials)]
+        if isinstance(reply, ErrorReply):
+            raise errors.of_sentinel(reply, where=where)

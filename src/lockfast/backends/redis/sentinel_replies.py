@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from lockfast.backends.redis import errors
+from lockfast.backends.redis.resp import packed
 from lockfast.core.descriptor import Endpoint
 from lockfast.errors import BackendUnavailable, ConfigurationError, LockError
 
@@ -26,8 +27,38 @@ master."""
 SENTINEL_RETRY_SECONDS = 10.0
 """Pause before a Sentinel that did not answer is asked again, in seconds."""
 
-SentinelReply = Mapping[str, Any] | BaseException
-"""The masters that a Sentinel knows, by name; or the error if the Sentinel did not answer."""
+MASTERS = packed(b"SENTINEL", b"MASTERS")
+
+
+def address_request(service: str) -> bytes:
+    """Return the request for the master's address."""
+    return packed(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
+
+
+Masters: TypeAlias = Mapping[str, Mapping[str, str]]
+"""The facts about each master that a Sentinel watches, by the master's name."""
+
+SentinelReply: TypeAlias = Masters | LockError
+"""What a Sentinel knows; or the error if it did not answer."""
+
+
+def masters_in(reply: Any) -> Masters:  # noqa: ANN401 - the protocol's
+    """Return the masters in the reply to MASTERS."""
+    facts = [[field.decode() for field in one] for one in reply]
+    found = (dict(zip(one[::2], one[1::2], strict=True)) for one in facts)
+    return {one["name"]: one for one in found}
+
+
+def endpoint_in(reply: Any) -> Endpoint | None:  # noqa: ANN401 - as above
+    """Return the address in the reply to `address_request`; None if the Sentinel knows none."""
+    if reply is None:
+        return None
+    host, port = reply
+    return Endpoint(host.decode(), int(port))
+
+
+def _flags(state: Mapping[str, str]) -> set[str]:
+    return set(state["flags"].split(","))
 
 
 class Named(NamedTuple):
@@ -39,8 +70,8 @@ class Named(NamedTuple):
 
 def named(answer: SentinelReply, service: str) -> Named | None:
     """Return the master that the Sentinel names; None if it does not believe the master alive."""
-    state = None if isinstance(answer, BaseException) else answer.get(service)
-    if state is None or not state["is_master"] or state["is_sdown"] or state["is_odown"]:
+    state = None if isinstance(answer, LockError) else answer.get(service)
+    if state is None or _flags(state) & {"s_down", "o_down"} or "master" not in _flags(state):
         return None
     return Named(int(state["config-epoch"]), Endpoint(state["ip"], int(state["port"])))
 
@@ -51,33 +82,28 @@ def newest(answers: Iterable[SentinelReply], service: str) -> Named | None:
     return max((one for one in found if one is not None), default=None)
 
 
-def leads_failover(known: Mapping[str, Any], service: str) -> bool:
+def leads_failover(known: Masters, service: str) -> bool:
     """Return whether the Sentinel leads a failover.
 
     Until all replicas follow the new master, this Sentinel still lists the old master, although
     with the new epoch. Only the request for the master's address returns the new master.
     """
-    return service in known and "failover_in_progress" in known[service]["flags"]
+    return service in known and "failover_in_progress" in _flags(known[service])
 
 
-def promoted(
-    known: Mapping[str, Any], service: str, endpoint: Sequence[str | bytes | int] | None
-) -> Mapping[str, Any]:
+def promoted(known: Masters, service: str, endpoint: Endpoint | None) -> Masters:
     """Return the leader's masters, with `endpoint` as the address of the promoted master."""
-    if endpoint is None:
-        return known
-    host, port = (one.decode() if isinstance(one, bytes) else str(one) for one in endpoint)
     state = known[service]
-    if (host, int(port)) == (state["ip"], int(state["port"])):
+    if endpoint is None or endpoint == (state["ip"], int(state["port"])):
         return known
-    new = {"ip": host, "port": int(port), "is_sdown": False, "is_odown": False}
+    new = {"ip": endpoint.host, "port": str(endpoint.port), "flags": "master"}
     return {**known, service: {**state, **new}}
 
 
 def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
     """Return the error for the case that no Sentinel names a master that it believes alive."""
-    known = [one for one in answers if not isinstance(one, BaseException)]
-    failures = [one for one in answers if isinstance(one, BaseException)]
+    known = [one for one in answers if not isinstance(one, LockError)]
+    failures = [one for one in answers if isinstance(one, LockError)]
     if any(address.service in one for one in known):
         return BackendUnavailable(
             f"{address.where}: the Sentinels see no living master {address.service!r} at the moment"
@@ -89,10 +115,11 @@ def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
             f"they know: {', '.join(names) or 'none'}"
         )
     for failure in failures:
-        error = errors.of_sentinel(failure, where=address.where)
-        if isinstance(error, ConfigurationError):
-            return error
-    reason = failures[0] if failures else "none is named"
+        if isinstance(failure, ConfigurationError):
+            return failure
+    reason: object = "none is named"
+    if failures:
+        reason = failures[0].__cause__ or failures[0]
     return BackendUnavailable(
         f"{address.where}: no Sentinel can be reached: {reason}; "
         f"does one run there{errors.other_scheme(address.where)}?"

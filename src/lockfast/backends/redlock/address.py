@@ -7,15 +7,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
+from lockfast.backends.network.target import Target
+from lockfast.backends.network.tls import TLS_OPTIONS, renamed
 from lockfast.backends.redis.address import (
     DEFAULT_PORT,
+    SERVER_ALIASES,
+    SERVER_OPTIONS,
     Address,
     address_of_client,
-    checked_options,
     database_in,
     endpoints_of,
+    server_of,
+    settings_in,
 )
 from lockfast.core.descriptor import split
 from lockfast.core.quorum import majority, node_timeout
@@ -23,6 +27,7 @@ from lockfast.errors import ConfigurationError
 from lockfast.options import checked_switch
 
 if TYPE_CHECKING:
+    from lockfast.core.descriptor import Endpoint
     from lockfast.model import Claim
 
 
@@ -33,27 +38,29 @@ def addresses_of_url(
     url: str, *, where: str, nodes: object, options: Mapping[str, Any]
 ) -> list[Address]:
     """Return an address for each host; a node's own options in `nodes` override shared options."""
-    parts = split(url)
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    user, _, password = credentials.partition(":")
-    login = {"username": unquote(user), "password": unquote(password)}
-    shared: dict[str, Any] = {key: value for key, value in login.items() if value}
-    shared |= checked_options(options, topology="single")
-    shared |= database_in(url, where=where)
+    scheme = split(url).scheme
+    settings, hosts = settings_in(url, options)
+    shared = database_in(url, where=where) | settings
     found = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
     if len(set(found)) < len(found):
         raise ConfigurationError(f"{where} names a node twice")
     own = _of_each(nodes, number=len(found))
-    addresses = []
-    for endpoint, besides in zip(found, own, strict=True):
-        settings = {**shared, **besides}
-        tls = bool(settings.pop("tls", parts.scheme == "redlocks"))
-        scheme = "rediss" if tls else "redis"
-        place = {"host": endpoint.host, "port": endpoint.port}
-        addresses.append(
-            Address(f"{scheme}://{endpoint}", "single", {**settings, **place}, tls, (endpoint,))
-        )
-    return addresses
+    return [
+        _of_node(endpoint, shared, besides, is_secure=scheme == "redlocks")
+        for endpoint, besides in zip(found, own, strict=True)
+    ]
+
+
+def _of_node(
+    endpoint: Endpoint, shared: Mapping[str, Any], own: Mapping[str, Any], *, is_secure: bool
+) -> Address:
+    settings = renamed(shared) | renamed(own)
+    is_secure = checked_switch("tls", settings.pop("tls", is_secure))
+    if not is_secure:
+        settings = {key: settings[key] for key in settings if key not in TLS_OPTIONS or key in own}
+    scheme = "rediss" if is_secure else "redis"
+    target = Target(f"{scheme}://{endpoint}", endpoint)
+    return Address("single", server_of(target, settings, scheme=scheme))
 
 
 def _of_each(nodes: object, *, number: int) -> list[dict[str, Any]]:
@@ -67,30 +74,13 @@ def _of_each(nodes: object, *, number: int) -> list[dict[str, Any]]:
     if len(found) != number:
         raise ConfigurationError(f"nodes: {len(found)} of them, and the URL has {number}")
     for one in found:
-        foreign = set(one) - OF_ONE_NODE
+        foreign = set(one) - SERVER_OPTIONS - SERVER_ALIASES
         if foreign:
             raise ConfigurationError(
                 f"nodes: unknown option {', '.join(sorted(foreign))} of a node; accepted: "
-                + ", ".join(sorted(OF_ONE_NODE))
+                + ", ".join(sorted(SERVER_OPTIONS))
             )
     return found
-
-
-OF_ONE_NODE = frozenset(
-    {
-        "credential_provider",
-        "db",
-        "password",
-        "ssl_ca_certs",
-        "ssl_ca_path",
-        "ssl_certfile",
-        "ssl_check_hostname",
-        "ssl_keyfile",
-        "tls",
-        "username",
-    }
-)
-"""Options that can be set for each node separately, or for all nodes together."""
 
 
 def addresses_of_clients(clients: Sequence[object]) -> list[Address]:

@@ -10,7 +10,6 @@ DESCRIPTOR = StoreDescriptor(
         "redlock": "redlock://host1,host2,host3",
         "redlocks": "redlocks://host1,host2,host3",
     },
-    extra="redis",
     together=ForeignClients(
         packages=frozenset({"redis", "valkey"}),
         listed_as="clients of redis-py and valkey-py, one for each node",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lockfast.backends.network.codec import UNREADABLE, misbehaved
-from lockfast.backends.redis import errors
 from lockfast.backends.redis.connection_aio import RedisConnection, RedisTransport
-from lockfast.backends.redis.resp import RespError
 from lockfast.backends.redlock.round import (
     GRACE_SECONDS,
     REPLY_TIMEOUT_SECONDS,
@@ -16,17 +13,16 @@ from lockfast.backends.redlock.round import (
     NodeReply,
     Round,
 )
-from lockfast.errors import BackendUnavailable, LockError
+from lockfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from lockfast.backends.redis.resp import Reply
+    from lockfast.backends.network.target import Handshake
+    from lockfast.backends.redis.address import ServerSettings
     from lockfast.backends.redlock.node import Node
     from lockfast.backends.redlock.requests import NodeRequest
     from lockfast.runtime.clock import Clock
-
-    Greeting = Generator[list[bytes], list[Reply], None]
 
 __all__ = ["NodeTransport", "Nodes"]
 
@@ -35,16 +31,11 @@ class NodeTransport(RedisTransport):
     """The transport to one node; a connection begins with a handshake."""
 
     def __init__(
-        self,
-        *,
-        kind: type,
-        options: dict[str, Any],
-        clock: Clock,
-        where: str,
-        greet: Callable[[], Greeting],
+        self, server: ServerSettings, node: Node, *, greet: Callable[[], Handshake], clock: Clock
     ) -> None:
-        super().__init__(kind=kind, options=options, clock=clock, where=where)
-        self._greet = greet
+        super().__init__(server, clock=clock)
+        self.node = node
+        self._identify = greet
 
     @property
     def connection(self) -> RedisConnection | None:
@@ -52,45 +43,23 @@ class NodeTransport(RedisTransport):
         connection = self._connection
         return connection if connection is not None and connection.is_open else None
 
-    async def _connect(self, deadline: float) -> RedisConnection:
-        connection = await super()._connect(deadline)
-        try:
-            await self._exchange(connection, deadline)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    async def _greet(self, connection: RedisConnection, until: float) -> None:
+        await super()._greet(connection, until)
+        await connection.converse(self._identify(), until=until)
 
     async def greet(self, *, deadline: float) -> None:
         """Connect, or repeat the handshake on an existing connection."""
         connection = self.connection
         if connection is None:
             await self._connected(deadline)
-        else:
-            await self._exchange(connection, deadline)
-
-    async def _exchange(self, connection: RedisConnection, deadline: float) -> None:
-        steps, moment = self._greet(), self._loop_time(deadline)
-        requests = next(steps)
-        try:
-            while True:
-                sent = [connection.send(one, deadline=moment) for one in requests]
-                # Wait for all replies, because otherwise nothing would retrieve the error of a lost
-                # reply.
-                replies = await asyncio.gather(*sent, return_exceptions=True)
-                for reply in replies:
-                    if isinstance(reply, BaseException):
-                        if isinstance(reply.__cause__, RespError):
-                            raise errors.not_redis(where=self.where) from reply
-                        raise errors.unreachable(reply, where=self.where) from reply
-                requests = steps.send(replies)
-        except StopIteration:
             return
-        except LockError:
-            raise  # already an error of ours
-        except UNREADABLE as error:
+        try:
+            await connection.converse(self._identify(), until=self._loop_time(deadline))
+        except Exception as error:
+            if (failure := self._failure(error)) is None:
+                raise
             connection.close()
-            raise misbehaved("its greeting", where=self.where) from error
+            raise failure from error
 
 
 class Nodes:

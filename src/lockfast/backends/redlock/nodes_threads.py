@@ -7,14 +7,12 @@ reply first.
 
 from __future__ import annotations
 
-import socket
 import weakref
 from collections import deque
-from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
-from lockfast.backends.network.codec import NEED_MORE, UNREADABLE, Misread, misbehaved
+from lockfast.backends.network.codec import NEED_MORE, Misread
 from lockfast.backends.network.errors import unanswered
 from lockfast.backends.redis import errors
 from lockfast.backends.redis.connection_threads import RedisConnection, RedisTransport
@@ -32,52 +30,47 @@ from lockfast.platforms import here
 from lockfast.runtime.threads import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Sequence
+    import socket
+    from collections.abc import Callable, Collection, Sequence
 
-    from lockfast.backends.redis.resp import Reply
+    from lockfast.backends.network.target import Handshake
+    from lockfast.backends.redis.address import ServerSettings
     from lockfast.backends.redlock.node import Node
     from lockfast.backends.redlock.requests import NodeRequest
     from lockfast.runtime.clock import Clock
 
-    Greeting = Generator[list[bytes], list[Reply], None]
-
 __all__ = ["NodeTransport", "Nodes"]
-
-IDLE_CONNECTIONS_MAX = 64
-"""Idle connections to a node that are kept for the next calls."""
 
 EXTRA_CONNECT_SECONDS = 0.25
 """Timeout for one more connection to a node that is known to be reachable, in seconds."""
 
 
-class NodeConnection:
+class NodeConnection(RedisConnection):
     """A connection to one node, and the recipients of its outstanding replies."""
 
-    __slots__ = ("__weakref__", "connection", "is_lost", "node", "pending", "sent_at")
+    __slots__ = ("__weakref__", "is_lost", "node", "pending", "sent_at")
 
-    def __init__(self, connection: RedisConnection, node: Node) -> None:
-        self.connection: RedisConnection = connection
+    def __init__(self, sock: socket.socket, clock: Clock, generation: int, node: Node) -> None:
+        super().__init__(sock, clock, generation)
         self.node: Node = node
         self.is_lost: bool = False
         self.pending: deque[NodeReply | DroppedReply] = deque()
         self.sent_at: float = 0.0
         """When the oldest unanswered request was sent or, if later, when the last reply came."""
 
-    def send(
+    def send_for(
         self, requests: Sequence[tuple[NodeReply | DroppedReply, bytes]], *, now: float
     ) -> None:
         """Send all requests, and record the recipients of the replies."""
         if not self.pending:
             self.sent_at = now
         self.pending.extend(one for one, _ in requests)
-        self.connection.send(
-            b"".join([data for _, data in requests]), deadline=now + REPLY_TIMEOUT_SECONDS
-        )
+        self.send(b"".join([data for _, data in requests]), deadline=now + REPLY_TIMEOUT_SECONDS)
 
-    def take_in(self, *, now: float) -> None:
+    def deliver(self, *, now: float) -> None:
         """Deliver the replies that have arrived to their recipients."""
-        self.connection.take_in()
-        while (reply := self.connection.buffered()) is not NEED_MORE:
+        self.take_in()
+        while (reply := self.buffered()) is not NEED_MORE:
             if isinstance(reply, Push):
                 continue
             if not self.pending:
@@ -85,105 +78,71 @@ class NodeConnection:
             self.sent_at = now
             self.pending.popleft().set_result(reply)
 
+    def is_sound(self, now: float) -> bool:
+        """Whether the connection seems usable; an outstanding reply would be taken for the next."""
+        return not self.pending and super().is_sound(now)
+
     def lose(self, error: BaseException) -> None:
         """Close the connection, and notify the recipients of outstanding replies."""
         self.is_lost = True
-        self.connection.close()
+        super().close()
         unknown = unanswered(error, where=self.node.where)
         while self.pending:
             self.pending.popleft().set_exception(unknown)
+
+    def close(self) -> None:
+        """Close the connection; replies that are still outstanding are lost."""
+        self.lose(ConnectionError("closed"))
 
 
 class NodeTransport(RedisTransport):
     """The transport to one node; a connection begins with a handshake."""
 
     def __init__(
-        self,
-        *,
-        kind: type,
-        options: dict[str, Any],
-        clock: Clock,
-        where: str,
-        greet: Callable[[], Greeting],
+        self, server: ServerSettings, node: Node, *, greet: Callable[[], Handshake], clock: Clock
     ) -> None:
-        super().__init__(kind=kind, options=options, clock=clock, where=where)
-        self._greet = greet
-        self.lines: list[NodeConnection] = []
-        """Idle connections."""
+        super().__init__(server, clock=clock)
+        self.node = node
+        self._identify = greet
         self._all: weakref.WeakValueDictionary[int, NodeConnection] = weakref.WeakValueDictionary()
-        self._dialed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
-    def _connect(self, deadline: float) -> RedisConnection:
-        connection = super()._connect(deadline)
-        try:
-            self._exchange(connection, deadline)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    def _new_connection(self, sock: socket.socket, generation: int) -> NodeConnection:
+        return NodeConnection(sock, self._clock, generation, self.node)
 
-    def _register_dial(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
-        self._dialed[id(connection)] = connection
+    def _greet(self, connection: RedisConnection, until: float) -> None:
+        super()._greet(connection, until)
+        connection.converse(self._identify(), until=until)
 
-    def hang_up(self) -> None:
-        """Interrupt threads that connect to a server that accepts connections but sends nothing."""
-        for one in self._dialed.valuerefs():
-            sock = getattr(one(), "_sock", None)
-            if sock is not None:
-                with suppress(OSError):  # the connection has already ended
-                    sock.shutdown(socket.SHUT_RDWR)
+    def open(self, *, deadline: float) -> NodeConnection:
+        """Return a new connection."""
+        return self.know(cast("NodeConnection", self.connect(deadline=deadline)))
 
     def know(self, line: NodeConnection) -> NodeConnection:
         """Register a connection for as long as something refers to it."""
         self._all[id(line)] = line
         return line
 
+    def take(self) -> NodeConnection | None:
+        """Return an idle connection, which the caller has to check; None if there is none."""
+        return cast("NodeConnection | None", self._idle.take_unchecked())
+
+    def put_back(self, line: NodeConnection) -> None:
+        """Keep the connection for the next call."""
+        if not line.is_lost:
+            self._idle.put_back(line)
+
     def has_line(self) -> bool:
         """Return whether there is a connection, even if another thread is using it."""
         known = [one() for one in self._all.valuerefs()]
         return any(one is not None and not one.is_lost for one in known)
 
-    def connect(self, *, deadline: float) -> RedisConnection:
-        """Return a new connection."""
-        return self._connect(deadline)
-
-    def _exchange(self, connection: RedisConnection, deadline: float) -> None:
-        steps = self._greet()
-        requests = next(steps)
-        try:
-            while True:
-                connection.send(b"".join(requests), deadline=deadline)
-                requests = steps.send([connection.receive(deadline=deadline) for _ in requests])
-        except StopIteration:
-            return
-        except OSError as error:
-            raise errors.unreachable(error, where=self.where) from error
-        except RespError as error:
-            raise errors.not_redis(where=self.where) from error
-        except LockError:
-            raise  # already an error of ours
-        except UNREADABLE as error:
-            raise misbehaved("its greeting", where=self.where) from error
-
-    def close(self) -> None:
-        """Close idle connections now, and those in use when their calls end."""
-        super().close()
-        while self.lines:
-            self.lines.pop().lose(ConnectionError("closed"))
-
     def after_fork_in_child(self) -> None:
         """Close our copies of the parent's connections, which does not affect the parent."""
-        super().after_fork_in_child()
-        self._dialed = weakref.WeakValueDictionary()  # so that `hang_up` spares the parent's
+        for one in self._all.valuerefs():
+            if (line := one()) is not None:
+                line.pending.clear()  # the replies are the parent's
         self._all = weakref.WeakValueDictionary()
-        lines, self.lines = self.lines, []
-        for line in lines:
-            line.connection.close()
-
-    @property
-    def generation(self) -> int:
-        """A number that grows whenever all existing connections are closed."""
-        return self._idle.generation
+        super().after_fork_in_child()
 
 
 class Nodes:
@@ -203,8 +162,7 @@ class Nodes:
     def greet(self, node: Node, *, deadline: float) -> None:
         """Connect to a node, and complete the handshake."""
         transport = self.transports[node.number]
-        line = transport.know(NodeConnection(transport.connect(deadline=deadline), node))
-        self._give_back(node, line)
+        transport.put_back(transport.open(deadline=deadline))
 
     def ask(
         self,
@@ -238,7 +196,7 @@ class Nodes:
                 line.lose(ConnectionError("interrupted"))
             raise
         for line in lines.values():
-            self._give_back(line.node, line)
+            self.transports[line.node.number].put_back(line)
         return found.outcome()
 
     def _send(
@@ -271,7 +229,7 @@ class Nodes:
         found.asked[node.number], node.asked_at = True, now
         found.asked_by[node.number] = scripts
         try:
-            line.send(sent, now=now)
+            line.send_for(sent, now=now)
         except OSError as error:
             self._lost(node, line, error)
 
@@ -302,13 +260,8 @@ class Nodes:
         """Return an idle connection that is sound; None if there is none."""
         transport, now = self.transports[node.number], self._clock.now()
         while node.trouble is None:
-            try:
-                line = transport.lines.pop()
-            except IndexError:
-                break
-            if line.connection.generation == transport.generation and self._is_sound(
-                node, line, timeout, now
-            ):
+            line = transport.take()
+            if line is None or self._is_sound(node, line, timeout, now):
                 return line
         return None
 
@@ -317,9 +270,7 @@ class Nodes:
     ) -> None:
         transport = self.transports[node.number]
         try:
-            lines[node.number] = transport.know(
-                NodeConnection(transport.connect(deadline=deadline), node)
-            )
+            lines[node.number] = transport.open(deadline=deadline)
         except LockError as error:
             found.replies[node.number] = error
             # A failure to make one more connection says nothing about the existing connections.
@@ -330,12 +281,12 @@ class Nodes:
     def _is_sound(self, node: Node, line: NodeConnection, timeout: float, now: float) -> bool:
         """Return whether the connection can be used; deliver outstanding replies that have come."""
         if not line.pending:
-            if line.connection.is_sound(now):
+            if line.is_sound(now):
                 return True
-            line.lose(ConnectionError("closed"))
+            line.close()
             return False
         try:
-            line.take_in(now=now)
+            line.deliver(now=now)
         except (OSError, RespError) as error:
             self._lost(node, line, error)
             return False
@@ -370,8 +321,8 @@ class Nodes:
         listening = {}
         for line in lines.values():
             if line.pending and not line.is_lost:
-                listening[line.connection.fileno()] = line
-                poll.register(line.connection, here.READ)
+                listening[line.fileno()] = line
+                poll.register(line, here.READ)
         while not found.is_decided:
             now = self._clock.now()
             # After the deadline, read once more what has come, because our process may have been
@@ -384,7 +335,7 @@ class Nodes:
             for number, _ in ready:
                 line = listening[number]
                 try:
-                    line.take_in(now=now)
+                    line.deliver(now=now)
                 except (OSError, RespError) as error:
                     poll.unregister(number)
                     self._lost(line.node, line, error)
@@ -392,19 +343,6 @@ class Nodes:
                 marks.pop(0)[1]()
             if is_last:
                 found.end()
-
-    def _give_back(self, node: Node, line: NodeConnection) -> None:
-        transport = self.transports[node.number]
-        line.connection.used_at = self._clock.now()
-        if line.is_lost:
-            return
-        if (
-            len(transport.lines) < IDLE_CONNECTIONS_MAX
-            and line.connection.generation == transport.generation
-        ):
-            transport.lines.append(line)
-        else:
-            line.lose(ConnectionError("closed"))
 
     def hang_up(self) -> None:
         """Interrupt threads that are connecting, because they are about to be joined."""

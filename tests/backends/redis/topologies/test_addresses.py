@@ -6,6 +6,7 @@ import pytest
 
 from lockfast import ConfigurationError, Locks
 from lockfast.backends.redis.address import address_of_url
+from lockfast_challenge.servers.certificates import certificates
 
 
 def read(url: str, **options: object):
@@ -21,23 +22,27 @@ def test_sentinels_and_the_name_of_their_master():
 
     assert address.endpoints == (("h1", 26379), ("h2", 1234), ("::1", 5))
     assert address.service == "my master"
-    assert address.options == {"username": "me", "password": "s/e", "db": 3}
-    assert address.sentinel_options == {"password": "other", "ssl": False}
-    assert not address.tls
+    assert address.server.login.fixed == (b"me", b"s/e")
+    assert address.server.db == 3
+    assert address.server.target.tls is None
+    assert address.sentinel.login.fixed == (b"other",)
+    assert address.sentinel.target.tls is None
 
 
 def test_nodes_of_a_cluster_with_tls():
-    address = read("rediss+cluster://:pw@h1,h2:7000", ssl_ca_certs="ca.pem")
+    address = read("rediss+cluster://:pw@h1,h2:7000", tls_ca=certificates().authority)
 
-    assert (address.topology, address.tls) == ("cluster", True)
+    assert address.topology == "cluster"
     assert address.endpoints == (("h1", 6379), ("h2", 7000))
-    assert address.options == {"password": "pw", "ssl_ca_certs": "ca.pem"}
+    assert address.server.login.fixed == (b"pw",)
+    assert address.server.target.tls.ca == certificates().authority
 
 
 def test_sentinels_are_spoken_to_with_the_same_tls():
-    address = read("rediss+sentinel://h1/m", ssl_ca_certs="ca.pem")
+    address = read("rediss+sentinel://h1/m", tls_ca=certificates().authority)
 
-    assert address.sentinel_options == {"ssl": True, "ssl_ca_certs": "ca.pem"}
+    assert address.sentinel.target.tls == address.server.target.tls
+    assert address.sentinel.target.tls.ca == certificates().authority
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_who_shows_no_certificate_is_refused_in_a_sentence(servers, drivers):
 
     for one in drivers(servers.url, **options):
         # It is a race whether the client reads the reason, or only sees the connection close.
-        with pytest.raises((ConfigurationError, BackendUnavailable), match="ssl_cert") as told:
+        with pytest.raises((ConfigurationError, BackendUnavailable), match="tls_cert") as told:
             one.acquire("door", timeout=4)
         assert "\n" not in str(told.value)
 

@@ -23,7 +23,7 @@ from lockfast.backends.etcd.diagnostics import ClusterFacts, findings
 from lockfast.backends.etcd.http2.grpc import GrpcError
 from lockfast.backends.etcd.protobuf import UnreadableMessage
 from lockfast.backends.etcd.replies import checked_reply
-from lockfast.backends.network import tls
+from lockfast.backends.network.target import Target
 from lockfast.errors import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
 from lockfast.runtime import aio as runtime
 
@@ -53,11 +53,10 @@ class AsyncMembers:
         self._address = address
         self._clock = clock
         self._state = runtime.StateLock()
-        context = (
-            tls.tls_context_of_files(address.tls, where=self.where) if address.is_secure else None
-        )
         self._members = [
-            MemberTransport(one, where=self.where, tls=context, clock=clock, lost=self._move_on)
+            MemberTransport(
+                Target(self.where, one, tls=address.tls), clock=clock, lost=self._move_on
+            )
             for one in address.endpoints
         ]
         self._preference = preference or Preference()
@@ -302,7 +301,7 @@ async def _asked(
             asked=asked,
             granted=granted,
             user=address.user,
-            is_secure=address.is_secure,
+            is_secure=address.tls is not None,
             root=address.root.decode(),
             is_permitted=not (isinstance(rights, GrpcError) and errors.is_forbidden(rights)),
         )

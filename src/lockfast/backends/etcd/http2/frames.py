@@ -6,6 +6,8 @@ import struct
 from functools import lru_cache
 from itertools import count
 
+from lockfast.backends.network.codec import ProtocolError
+
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     *(0, 1, 3, 4),
     *(5, 6, 7, 8, 9),
@@ -42,7 +44,7 @@ _head = struct.Struct(">HBBBL")
 _setting = struct.Struct(">HL")
 
 
-class NotHttp2(Exception):
+class NotHttp2(ProtocolError):
     """The received bytes are not what a server of this protocol would send."""
 
 

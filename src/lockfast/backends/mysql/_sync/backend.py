@@ -17,6 +17,7 @@ from lockfast.backends.mysql.connection_setup import where_of
 from lockfast.backends.mysql.dialect import MysqlDialect
 from lockfast.backends.mysql.schema import MysqlTables
 from lockfast.backends.mysql.statements import MysqlReaper, MysqlStatements
+from lockfast.backends.network.tls import TLS_ALIASES
 from lockfast.backends.sql._sync.backend import (
     BorrowingBackend,
     SqlBackend,
@@ -90,6 +91,7 @@ class MysqlBackend(BorrowingBackend, SqlBackend[MysqlTransport]):
         sequencers=True,
     )
     options = OPTIONS
+    option_aliases = TLS_ALIASES.keys()
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class AsyncClusterNodeTransport(RedisTransport):
     """The transport to one node."""
 
-    def _check_handshake(self, answer: object) -> None:
+    def _check_greeting(self, greeting: dict[Any, Any]) -> None:
         """Accept any reply; a server outside a cluster is detected later by its missing map."""
 
 
@@ -56,13 +56,9 @@ class AsyncClusterTransport:
 
     is_sharded = True
 
-    def __init__(
-        self, address: Address, *, kind: type, options: dict[str, Any], clock: Clock
-    ) -> None:
+    def __init__(self, address: Address, *, clock: Clock) -> None:
         self.where = address.where
         self._address = address
-        self._options = options
-        self._kind = kind
         self._clock = clock
         self._transports: dict[Endpoint, RedisTransport] = {}
         self._slots: SlotMap | None = None
@@ -194,12 +190,8 @@ class AsyncClusterTransport:
     def _transport(self, node: Endpoint) -> RedisTransport:
         transport = self._transports.get(node)
         if transport is None:
-            transport = AsyncClusterNodeTransport(
-                kind=self._kind,
-                options={**self._options, "host": node.host, "port": node.port},
-                clock=self._clock,
-                where=f"{self.where} (node {node})",
-            )
+            server = self._address.server.at(node, where=f"{self.where} (node {node})")
+            transport = AsyncClusterNodeTransport(server, clock=self._clock)
             # If two threads create a transport to the same node, both threads use the first
             # transport.
             transport = self._transports.setdefault(node, transport)

@@ -62,7 +62,7 @@ async def diagnosed(transport: AnyTransport, question: ServerQuestion) -> list[F
     found = findings(await facts_of(transport, question))
     if isinstance(transport, AsyncSentinelTransport):
         views = await transport.views(deadline=question.deadline())
-        found += sentinel_findings(views, transport.service, where=transport.where)
+        found += sentinel_findings(views, transport.service)
     return found
 
 

@@ -18,6 +18,7 @@ from lockfast.backends.redis._sync.topology import (
     transport_to_url,
 )
 from lockfast.backends.redis._sync.waiting import RedisInbox
+from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_ALIASES, SERVER_OPTIONS
 from lockfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from lockfast.backends.redis.resp import ErrorReply, Reply
 from lockfast.core.door import ADMISSION_WINDOW_SECONDS, capacity_conflict
@@ -74,22 +75,8 @@ class RedisBackend(Backend):
         sequencers=True,
     )
     min_ttl = 0.05
-    options = frozenset(
-        {
-            "username",
-            "password",
-            "credential_provider",
-            "db",
-            "durability",
-            "sentinel_username",
-            "sentinel_password",
-            "ssl_ca_certs",
-            "ssl_ca_path",
-            "ssl_certfile",
-            "ssl_check_hostname",
-            "ssl_keyfile",
-        }
-    )
+    options = SERVER_OPTIONS | SENTINEL_OPTIONS | {"durability"}
+    option_aliases = SERVER_ALIASES
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ def diagnosed(transport: AnyTransport, question: ServerQuestion) -> list[Finding
     found = findings(facts_of(transport, question))
     if isinstance(transport, SentinelTransport):
         views = transport.views(deadline=question.deadline())
-        found += sentinel_findings(views, transport.service, where=transport.where)
+        found += sentinel_findings(views, transport.service)
     return found
 
 

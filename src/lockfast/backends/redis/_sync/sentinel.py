@@ -5,25 +5,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from redis.exceptions import RedisError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lockfast.backends._sync.single_flight import SingleFlight
-from lockfast.backends.redis.connection_threads import (
-    RedisConnection,
-    RedisTransport,
-    abandon_in_child,
-    sentinel_client,
-)
+from lockfast.backends.network.codec import read
+from lockfast.backends.redis import errors
+from lockfast.backends.redis.connection_threads import RedisConnection, RedisTransport
+from lockfast.backends.redis.handshake import sentinel_handshake
+from lockfast.backends.redis.resp import ErrorReply
 from lockfast.backends.redis.routing import attempt_until, is_transient
 from lockfast.backends.redis.sentinel_replies import (
+    MASTERS,
     SENTINEL_POLL_SECONDS,
     SENTINEL_RETRY_SECONDS,
     SENTINEL_TIMEOUT_SECONDS,
     SentinelReply,
+    address_request,
+    endpoint_in,
     is_master,
     leads_failover,
+    masters_in,
     named,
     newest,
     no_master,
@@ -31,32 +32,33 @@ from lockfast.backends.redis.sentinel_replies import (
     promoted,
 )
 from lockfast.core.backoff import delay
-from lockfast.errors import BackendUnavailable
+from lockfast.errors import BackendUnavailable, LockError
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from lockfast.backends.network.target import Handshake
     from lockfast.backends.redis.address import Address
     from lockfast.backends.redis.resp import Reply
     from lockfast.core.descriptor import Endpoint
     from lockfast.runtime.clock import Clock
 
+T = TypeVar("T")
+
 
 class SentinelTransport(RedisTransport):
     """The transport to the server that is currently the master."""
 
-    def __init__(
-        self, address: Address, *, kind: type, options: dict[str, Any], clock: Clock
-    ) -> None:
-        super().__init__(kind=kind, options=options, clock=clock, where=address.where)
+    def __init__(self, address: Address, *, clock: Clock) -> None:
+        super().__init__(address.server, clock=clock)
         self._address = address
         self._sentinels = list(address.endpoints)
+        self._queries = {one: SentinelQuery(address, one, clock) for one in self._sentinels}
         self._master: Endpoint | None = None
         self._epoch = 0
         self._poll_at = 0.0
         self._silent: dict[Endpoint, float] = {}
-        self._watchers: dict[Endpoint, Any] = {}
         self._polling = SingleFlight[None](clock)
 
     def ask(self, request: bytes, *, deadline: float) -> Reply:
@@ -105,7 +107,8 @@ class SentinelTransport(RedisTransport):
 
     # -- connecting --------------------------------------------------------------------
 
-    def _connect(self, deadline: float) -> RedisConnection:
+    def connect(self, *, deadline: float) -> RedisConnection:
+        """Return a new connection to the master, which the caller has to close."""
         attempt = 0
         while True:
             until = attempt_until(now=self._clock.now(), deadline=deadline)
@@ -121,10 +124,10 @@ class SentinelTransport(RedisTransport):
         before, self._master = self._master, endpoint
         if before not in (None, endpoint):
             self.leave()  # some connections may still go to the previous master
-        return self._dial({"host": endpoint.host, "port": endpoint.port}, until)
+        return self._connect_to(self._server.at(endpoint).target, until)
 
-    def _check_handshake(self, answer: object) -> None:
-        if not is_master(answer):
+    def _check_greeting(self, greeting: dict[Any, Any]) -> None:
+        if not is_master(greeting):
             raise not_master(self.where)
 
     def _find(self, until: float) -> Endpoint:
@@ -144,7 +147,7 @@ class SentinelTransport(RedisTransport):
             found = newest(answers, self._address.service)
         if found is None:
             raise no_master(self._address, answers) from next(
-                (one for one in answers if isinstance(one, BaseException)), None
+                (one for one in answers if isinstance(one, LockError)), None
             )
         self._epoch, endpoint = found
         self._poll_at = self._clock.now() + SENTINEL_POLL_SECONDS
@@ -155,26 +158,9 @@ class SentinelTransport(RedisTransport):
         self._sentinels = sorted(self._address.endpoints, key=lambda one: one != sentinel)
 
     def _masters_known_to(self, sentinel: Endpoint, patience: float) -> SentinelReply:
-        try:
-            client = self._client_of(sentinel, patience)
-        except OSError as error:
-            return error  # the driver reads its version file; perhaps no descriptor is left
-        try:
-            return _masters(client, self._address.service)
-        finally:
-            client.connection_pool.disconnect()
-
-    def _client_of(self, sentinel: Endpoint, patience: float) -> Any:  # noqa: ANN401 - the driver's
-        return sentinel_client(
-            clock=self._clock,
-            host=sentinel.host,
-            port=sentinel.port,
-            **{
-                **self._address.sentinel_options,
-                "socket_timeout": patience,
-                "socket_connect_timeout": patience,
-            },
-        )
+        # The connections to the Sentinels stay open, because connecting costs more than a request,
+        # with TLS a hundred times more.
+        return self._queries[sentinel].masters(deadline=self._clock.now() + patience)
 
     # -- checking the master -----------------------------------------------------------
 
@@ -198,11 +184,13 @@ class SentinelTransport(RedisTransport):
         # failover seconds later.
         now = self._clock.now()
         asked = [one for one in self._address.endpoints if self._silent.get(one, 0.0) <= now]
-        polled = runtime.gather([partial(self._reply_of, one) for one in asked])
+        polled = runtime.gather(
+            [partial(self._masters_known_to, one, SENTINEL_TIMEOUT_SECONDS) for one in asked]
+        )
         answers = dict(zip(asked, polled, strict=True))
         now = self._clock.now()
         for sentinel, answer in answers.items():
-            if isinstance(answer, BaseException):
+            if isinstance(answer, LockError):
                 self._silent[sentinel] = now + SENTINEL_RETRY_SECONDS
         self._poll_at = now + SENTINEL_POLL_SECONDS
         found = newest(answers.values(), self._address.service)
@@ -210,20 +198,6 @@ class SentinelTransport(RedisTransport):
             self._epoch = found.epoch
             if self._address.remap(found.endpoint) != self._master:
                 self._leave_master()
-
-    def _reply_of(self, sentinel: Endpoint) -> SentinelReply:
-        try:
-            watcher = self._watchers.get(sentinel)
-            if watcher is None:
-                # Keep the connection open, because connecting costs more than a request, with TLS a
-                # hundred times more.
-                watcher = self._watchers[sentinel] = self._client_of(
-                    sentinel, SENTINEL_TIMEOUT_SECONDS
-                )
-            return _masters(watcher, self._address.service)
-        except Exception as error:  # noqa: BLE001 - the error is the answer
-            # No error in this check may fail the request that triggered the check.
-            return error
 
     def views(self, *, deadline: float) -> dict[Endpoint, SentinelReply]:
         """Return what each Sentinel reports, for diagnostics."""
@@ -243,33 +217,45 @@ class SentinelTransport(RedisTransport):
 
     def close(self) -> None:
         """Close the connections."""
-        watchers, self._watchers = self._watchers, {}
         runtime.run_all_steps(
-            self._polling.end,
-            *(one.connection_pool.disconnect for one in watchers.values()),
-            super().close,
+            self._polling.end, *(one.close for one in self._queries.values()), super().close
         )
 
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections."""
         super().after_fork_in_child()
         self._polling.after_fork_in_child()
-        abandon_in_child(self._watchers)
-        self._watchers = {}
+        for one in self._queries.values():
+            one.after_fork_in_child()
 
 
-_NONSENSE = AttributeError, LookupError, TypeError, ValueError, RecursionError
+class SentinelQuery(RedisTransport):
+    """The transport to one Sentinel."""
 
+    def __init__(self, address: Address, sentinel: Endpoint, clock: Clock) -> None:
+        assert address.sentinel is not None  # noqa: S101 - the address is that of Sentinels
+        self._address = address
+        where = f"a Sentinel of {address.where}"
+        super().__init__(address.sentinel.at(sentinel, where=where), clock=clock)
 
-def _masters(client: Any, service: str) -> SentinelReply:  # noqa: ANN401 - the driver's
-    try:
-        known: Mapping[str, Any] = client.sentinel_masters()
-        if leads_failover(known, service):
-            asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
-            return promoted(known, service, client.execute_command(*asked))
-    except (RedisError, OSError, *_NONSENSE) as error:
-        # An OSError may mean that no descriptor is left. The driver raises `_NONSENSE` errors for
-        # bytes that are not the Redis protocol.
-        return error
-    else:
-        return known
+    def _handshake(self) -> Handshake:
+        return sentinel_handshake(self._credentials(), where=self._address.where)
+
+    def masters(self, *, deadline: float) -> SentinelReply:
+        """Return the masters that the Sentinel knows, or why it did not answer."""
+        service = self._address.service
+        try:
+            known = self._reply(MASTERS, masters_in, deadline)
+            if leads_failover(known, service):
+                endpoint = self._reply(address_request(service), endpoint_in, deadline)
+                return promoted(known, service, endpoint)
+        except LockError as error:
+            return error
+        else:
+            return known
+
+    def _reply(self, request: bytes, reading: Callable[[Any], T], deadline: float) -> T:
+        reply = self.ask(request, deadline=deadline)
+        if isinstance(reply, ErrorReply):
+            raise errors.of_sentinel(reply, where=self._address.where)
+        return read(reading, reply, transport=self)

@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.redis._sync.cluster import ClusterTransport
 from lockfast.backends.redis._sync.sentinel import SentinelTransport
-from lockfast.backends.redis.address import (
-    address_of_client,
-    address_of_url,
-    check_place,
-    checked_options,
-    database_in,
-    understood,
-)
-from lockfast.backends.redis.connection_threads import RedisTransport, driver_connection_class
+from lockfast.backends.redis.address import address_of_client, address_of_url
+from lockfast.backends.redis.connection_threads import RedisTransport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +24,6 @@ def transport_to_url(
     url: str, *, where: str, options: Mapping[str, Any], clock: Clock
 ) -> AnyTransport:
     """Return the transport to the servers in a URL."""
-    if url.partition("://")[0] in ("redis", "rediss"):
-        check_place(url, where=where)
-        given = database_in(url, where=where) | checked_options(options, topology="single")
-        return RedisTransport.from_url(url, options=given, clock=clock, where=where)
     return _transport_to(address_of_url(url, where=where, options=options), clock)
 
 
@@ -44,10 +33,8 @@ def transport_of_client(client: object, *, clock: Clock) -> AnyTransport:
 
 
 def _transport_to(address: Address, clock: Clock) -> AnyTransport:
-    kind = driver_connection_class(tls=address.tls, is_socket="path" in address.options)
-    options = understood(address.options, by=kind)
     if address.topology == "sentinel":
-        return SentinelTransport(address, kind=kind, options=options, clock=clock)
+        return SentinelTransport(address, clock=clock)
     if address.topology == "cluster":
-        return ClusterTransport(address, kind=kind, options=options, clock=clock)
-    return RedisTransport(kind=kind, options=options, clock=clock, where=address.where)
+        return ClusterTransport(address, clock=clock)
+    return RedisTransport(address.server, clock=clock)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from lockfast.backends._async.backend import AsyncBackend
 from lockfast.backends.redis import errors as redis_errors
 from lockfast.backends.redis._async.diagnose import ServerQuestion, facts_of
+from lockfast.backends.redis.address import SERVER_ALIASES, SERVER_OPTIONS
 from lockfast.backends.redis.diagnostics import merged
 from lockfast.backends.redis.resp import ErrorReply, packed
 from lockfast.backends.redlock import errors as redlock_errors
@@ -17,7 +18,6 @@ from lockfast.backends.redlock._async.acquire import AsyncRedlockAcquire
 from lockfast.backends.redlock._async.quorum_call import AsyncQuorumCalls, nodes_at
 from lockfast.backends.redlock._async.waiting import AsyncRedlockInbox
 from lockfast.backends.redlock.address import (
-    OF_ONE_NODE,
     OWN_OPTIONS,
     addresses_of_clients,
     addresses_of_url,
@@ -98,7 +98,8 @@ class AsyncRedlockBackend(AsyncBackend):
     )
     min_ttl = 0.05
     renewals_at_once = 250
-    options = (OF_ONE_NODE - {"tls"}) | OWN_OPTIONS | {"nodes"}
+    options = SERVER_OPTIONS | OWN_OPTIONS | {"nodes"}
+    option_aliases = SERVER_ALIASES
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from lockfast.backends._sync.backend import Backend
 from lockfast.backends.redis import errors as redis_errors
 from lockfast.backends.redis._sync.diagnose import ServerQuestion, facts_of
+from lockfast.backends.redis.address import SERVER_ALIASES, SERVER_OPTIONS
 from lockfast.backends.redis.diagnostics import merged
 from lockfast.backends.redis.resp import ErrorReply, packed
 from lockfast.backends.redlock import errors as redlock_errors
@@ -19,7 +20,6 @@ from lockfast.backends.redlock._sync.acquire import RedlockAcquire
 from lockfast.backends.redlock._sync.quorum_call import QuorumCalls, nodes_at
 from lockfast.backends.redlock._sync.waiting import RedlockInbox
 from lockfast.backends.redlock.address import (
-    OF_ONE_NODE,
     OWN_OPTIONS,
     addresses_of_clients,
     addresses_of_url,
@@ -100,7 +100,8 @@ class RedlockBackend(Backend):
     )
     min_ttl = 0.05
     renewals_at_once = 250
-    options = (OF_ONE_NODE - {"tls"}) | OWN_OPTIONS | {"nodes"}
+    options = SERVER_OPTIONS | OWN_OPTIONS | {"nodes"}
+    option_aliases = SERVER_ALIASES
 
     def __init__(
         self,

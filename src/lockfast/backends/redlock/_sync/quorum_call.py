@@ -8,8 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from lockfast.backends._sync.single_flight import SingleFlight
-from lockfast.backends.redis.address import understood
-from lockfast.backends.redis.connection_threads import driver_connection_class
 from lockfast.backends.redlock import errors, quarantine
 from lockfast.backends.redlock._sync.reconnect import Reconnect
 from lockfast.backends.redlock.node import (
@@ -353,14 +351,6 @@ def nodes_at(addresses: Sequence[Address], terms: NodeTerms, clock: Clock) -> No
     nodes = [Node(number, one.where) for number, one in enumerate(addresses)]
     transports = []
     for node, address in zip(nodes, addresses, strict=True):
-        kind = driver_connection_class(tls=address.tls, is_socket="path" in address.options)
-        transports.append(
-            NodeTransport(
-                kind=kind,
-                options=understood(address.options, by=kind),
-                clock=clock,
-                where=address.where,
-                greet=partial(handshake, node, nodes, terms),
-            )
-        )
+        greet = partial(handshake, node, nodes, terms)
+        transports.append(NodeTransport(address.server, node, greet=greet, clock=clock))
     return Nodes(nodes, transports, clock)
