@@ -20,6 +20,7 @@ SMALL_WITH_ONE_IMPORTER = {
     "lockfast.backends.redlock.quarantine": "pure, and tested by properties",
     "lockfast.backends.sqlite.diagnostics": "every store has this file",
     "lockfast.backends.sqlite.listener_aio": "half of a pair",
+    "lockfast.backends.zookeeper.descriptor": "importable without the driver",
     "lockfast.client._async.adoption": "its importer would pass 450 lines",
     "lockfast.sql_rows.commit": "the facts of both flavours",
     "lockfast.sql_rows.sigterm": "needs no database; serves both flavours",

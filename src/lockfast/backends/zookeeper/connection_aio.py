@@ -88,11 +88,6 @@ class ZooKeeperConnection:
         self._loop = asyncio.get_running_loop()
         self._waiting: set[asyncio.Future[None]] = set()
 
-    @property
-    def session_id(self) -> int:
-        """Our session's id, as ZooKeeper records it in the session's nodes."""
-        return int(self._client._session_id or 0)  # noqa: SLF001
-
     async def connect(self, *, deadline: float) -> None:
         """Open the session."""
         try:

@@ -87,11 +87,6 @@ class ZooKeeperConnection:
         self._client.add_listener(self._listen)
         self._state = threading.Condition()
 
-    @property
-    def session_id(self) -> int:
-        """Our session's id, as ZooKeeper records it in the session's nodes."""
-        return int(self._client._session_id or 0)  # noqa: SLF001
-
     def connect(self, *, deadline: float) -> None:
         """Open the session."""
         try:

@@ -6,22 +6,28 @@ use kazoo's futures, which a second thread would complete, so kazoo's handler ne
 
 from __future__ import annotations
 
+import inspect
 import logging
 import socket
 import ssl
+import threading
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import kazoo
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException, SASLException
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.connection import STOP_CONNECTING
+from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
 from kazoo.protocol.serialization import CloseInstance, Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import ForceRetryError
 
+from lockfast.backends.zookeeper.descriptor import SUPPORTED_KAZOO
 from lockfast.backends.zookeeper.errors import UnusableCertificate
+from lockfast.errors import ConfigurationError
 from lockfast.platforms import here
 
 if TYPE_CHECKING:
@@ -52,6 +58,48 @@ _log = logging.getLogger("kazoo.lockfast")
 # If an application has not set up logging, our errors are enough, because kazoo's messages would
 # repeat them.
 _log.addHandler(logging.NullHandler())
+
+
+INTERNALS: tuple[tuple[type, str, type | tuple[str, ...]], ...] = (
+    (KazooClient, "_connection", ConnectionHandler),
+    (KazooClient, "_queue", deque),
+    (KazooClient, "_stopped", threading.Event),
+    (KazooClient, "_session_callback", ("state",)),
+    (ConnectionHandler, "_connect", ("host", "hostip", "port")),
+    (ConnectionHandler, "_connect_loop", ("retry",)),
+    (ConnectionHandler, "_invoke", ("timeout", "request", "xid")),
+    (ConnectionHandler, "connection_stopped", threading.Event),
+    (ConnectionHandler, "sasl_options", object),
+)
+"""The internals of kazoo that we use where it has no public way: the class, the name, and the type
+or the parameters. The last two have public names, but only `_connection` leads to them."""
+
+
+def unknown_internals() -> list[str]:
+    """Return which of `INTERNALS` the installed kazoo lacks, or has in another form."""
+    client = KazooClient()  # opens nothing and starts no thread
+    unknown = []
+    for owner, name, form in INTERNALS:
+        holder = client if owner is KazooClient else getattr(client, "_connection", None)
+        if not hasattr(holder, name) or not _has_form(getattr(holder, name), form):
+            parameters = f"({', '.join(form)})" if isinstance(form, tuple) else ""
+            unknown.append(f"{owner.__name__}.{name}{parameters}")
+    return unknown
+
+
+def _has_form(found: Any, form: type | tuple[str, ...]) -> bool:  # noqa: ANN401 - kazoo has no types
+    if isinstance(form, tuple):
+        return callable(found) and tuple(inspect.signature(found).parameters) == form
+    return isinstance(found, form)
+
+
+if _unknown := unknown_internals():
+    # Refuse at import, because later a missing name would be an AttributeError on kazoo's thread,
+    # which reconnects after any error, and we would report an outage.
+    raise ConfigurationError(
+        f"zookeeper:// relies on internals of kazoo that the installed kazoo {kazoo.__version__} "
+        f"lacks or has changed ({', '.join(_unknown)}); {SUPPORTED_KAZOO}"
+    )
 
 
 class DriverTrouble:
@@ -93,11 +141,20 @@ class DriverTrouble:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """A kazoo handler that runs everything on one thread, the thread of kazoo's connection."""
+    """A kazoo handler that runs everything on one thread, the thread of kazoo's connection.
+
+    kazoo makes its thread and its sockets here, so we need not look for them in its internals.
+    """
 
     def __init__(self, trouble: DriverTrouble) -> None:
         super().__init__()
         self._trouble = trouble
+        self.thread: threading.Thread | None = None
+        """The thread of kazoo's connection."""
+        self.doorbell: socket.socket | None = None
+        """Wakes kazoo's thread, one byte for each request."""
+        self.connection: socket.socket | None = None
+        """The last connection to a member; kazoo closes it."""
         self.patience = CONNECT_SECONDS
         """Time limit for one member to accept a connection; the handshake has the same limit."""
 
@@ -106,6 +163,19 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
     def stop(self) -> None:
         """Do nothing; see `start`."""
+
+    def spawn(self, func: Callable[..., None], *args: Any, **kwargs: Any) -> threading.Thread:  # noqa: ANN401
+        """Start the thread of kazoo's connection, the only one that is started here."""
+        # Keep the thread before it starts, because an interrupt may strike right after that.
+        self.thread = threading.Thread(target=func, args=args, kwargs=kwargs, daemon=True)
+        self.thread.start()
+        return self.thread
+
+    def create_socket_pair(self) -> tuple[socket.socket, socket.socket]:
+        """Return the socket that kazoo's thread reads, and the one that wakes it."""
+        pair: tuple[socket.socket, socket.socket] = super().create_socket_pair()
+        self.doorbell = pair[1]
+        return pair
 
     def dispatch_callback(self, callback: Any) -> None:  # noqa: ANN401
         """Call a watcher at once."""
@@ -137,6 +207,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         except OSError as error:
             self._trouble.last = error
             raise
+        self.connection = connection
         return connection
 
     def select(
@@ -183,11 +254,11 @@ def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 class DriverHandshake:
-    """When the last connect request was sent and answered, and the timeout that was granted.
+    """When the last connect request was sent and answered, the session, and its granted timeout.
 
-    kazoo does not keep these facts. `opened_at` is when the request that opened the session was
-    sent, and a majority has agreed on that request. Later handshakes may be answered by any member,
-    even if its leader is deposed.
+    kazoo does not keep the times and the timeout. `opened_at` is when the request that opened the
+    session was sent, and a majority has agreed on that request. Later handshakes may be answered by
+    any member, even if its leader is deposed.
     """
 
     def __init__(self, client: Any, clock: Clock) -> None:  # noqa: ANN401
@@ -195,6 +266,8 @@ class DriverHandshake:
         self.sent_at: float = NEVER_YET
         self.heard_at: float = NEVER_YET
         self.granted: float = 0.0
+        self.session_id: int = 0
+        """Our session's id, as ZooKeeper records it in the session's nodes."""
         self._clock = clock
         self._handler = client.handler
         self._invoke = client._connection._invoke  # noqa: SLF001
@@ -207,6 +280,7 @@ class DriverHandshake:
         if isinstance(request, Connect) and answer[0].time_out > 0:
             self.granted, self.sent_at = answer[0].time_out / 1000, sent_at
             self.heard_at = self._clock.now()
+            self.session_id = answer[0].session_id
             if not request.session_id:
                 self.opened_at = sent_at
         return answer
@@ -246,7 +320,7 @@ def _keep_thread_alive(client: Any, trouble: DriverTrouble) -> None:  # noqa: AN
                 # Stop, because the cause, for example a missing package, is permanent.
                 client._session_callback(KeeperState.AUTH_FAILED)  # noqa: SLF001
                 return STOP_CONNECTING
-            if client._state != KeeperState.CONNECTING:  # noqa: SLF001
+            if client.client_state != KeeperState.CONNECTING:
                 client._session_callback(KeeperState.CONNECTING)  # noqa: SLF001
             raise ForceRetryError(str(error)) from error
 
@@ -303,7 +377,7 @@ def hang_up(client: Any) -> None:  # noqa: ANN401
 
     Unless the client was stopped, it reconnects and keeps the session.
     """
-    connection = client._connection._socket  # noqa: SLF001
+    connection = client.handler.connection
     if connection is not None:
         with suppress(OSError):  # the socket is already closed
             connection.shutdown(2)
@@ -311,18 +385,17 @@ def hang_up(client: Any) -> None:  # noqa: ANN401
 
 
 def _wake(client: Any) -> None:  # noqa: ANN401
-    bell = client._connection._write_sock  # noqa: SLF001
-    if bell is not None:
+    doorbell = client.handler.doorbell
+    if doorbell is not None:
         with suppress(OSError):  # the socket was closed meanwhile
-            bell.send(b"\0")
+            doorbell.send(b"\0")
 
 
 def finish(client: Any) -> None:  # noqa: ANN401
     """Wait for the client's thread, which is ending, and free its resources."""
-    routine = client._connection._connection_routine  # noqa: SLF001
-    if routine is not None:
-        routine.join()
-        client._connection._connection_routine = None  # noqa: SLF001
+    thread = client.handler.thread
+    if thread is not None and thread.is_alive():
+        thread.join()
     client.close()
 
 

@@ -112,20 +112,20 @@ def send(client: Any, asked: Sequence[tuple[Any, Slot | ReplyOrError]]) -> None:
     connection, even an interrupt, which is then lost. An interrupt in its middle leaves a request
     in the queue without waking kazoo's thread.
     """
-    refusal = REFUSALS.get(client._state)  # noqa: SLF001
+    refusal = REFUSALS.get(client.client_state)
     if refusal is not None:
         for _, answer in asked:
             answer.set_exception(refusal())
         return
-    bell, wakeups = client._connection._write_sock, b"\0" * len(asked)  # noqa: SLF001
+    doorbell, wakeups = client.handler.doorbell, b"\0" * len(asked)
     try:
         client._queue.extend(asked)  # noqa: SLF001
     finally:
         # Send at once: no Python function is called between `extend` and this call, so no interrupt
         # can strike in between.
         try:
-            bell.send(wakeups)
-        except (OSError, AttributeError):  # the socket is closed
+            doorbell.send(wakeups)
+        except OSError:  # the socket is closed
             for _, answer in asked:
                 answer.set_exception(ConnectionClosedError())
 

@@ -240,7 +240,7 @@ class AsyncZooKeeperLines:
         for key, stat in zip(keys, stats, strict=True):
             # Skip a node of an older session of ours, because the server deletes it with that
             # session.
-            if stat is not None and stat.ephemeralOwner == self._connection.session_id:
+            if stat is not None and stat.ephemeralOwner == self._connection.greeting.session_id:
                 one.record_entry(key, token=stat.czxid)
                 return
 
