@@ -34,9 +34,9 @@ DISGUISED_SOON := tests/backends/sqlite/test_contract.py tests/backends/sqlite/t
 CHECKED := tests/architecture tests/docs
 # Tests with a longer form than the one in `make test` (tests/shared/lengths.py).
 LONG_FORMS := tests/interrupts/test_interrupts.py tests/backends/test_stock.py \
-	tests/fencing/test_stock.py tests/sql_rows/test_one_stock.py \
-	tests/backends/sqlite/test_leaks.py tests/backends/etcd/faults/test_deposed.py \
-	tests/backends/zookeeper/faults/test_deposed.py
+	tests/backends/test_hostile_servers.py tests/fencing/test_stock.py \
+	tests/sql_rows/test_one_stock.py tests/backends/sqlite/test_leaks.py \
+	tests/backends/etcd/faults/test_deposed.py tests/backends/zookeeper/faults/test_deposed.py
 # What does not exist on Windows; `cli/app.py` tells users so there.
 NOT_WINDOWS := lockfast/(platforms/(linux|macos|posix)\.py|cli/(demo/|run(_process|_supervision)?\.py))
 

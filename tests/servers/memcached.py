@@ -6,6 +6,7 @@ import os
 from functools import cache
 from typing import ClassVar
 
+from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.memcached import MemcachedServer
 from lockfast_challenge.servers.server import CannotStart, downloaded
 
@@ -29,3 +30,9 @@ class NewerMemcachedServer(MemcachedServer):
 def shared_server() -> MemcachedServer:
     """Return a server that all tests of this run share; each uses its own namespace or flushes."""
     return MemcachedServer().start()
+
+
+@cache
+def shared_tls_server() -> MemcachedServer:
+    """Return a server with TLS for all tests of this run."""
+    return MemcachedServer(tls=certificates()).start()
