@@ -9,7 +9,7 @@ import pytest
 from both_flavours import Flavour
 from fault_scene import new_name
 from servers import etcd, memcached, redis
-from servers.flooding import Flooding
+from servers.hostile import Hostile, Hostility
 
 from lockfast import BackendUnavailable, LockError, OutcomeUnknown
 from lockfast.backends.etcd.http2 import frames
@@ -18,7 +18,6 @@ from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.redlock import RedlockNodes
 
 REQUEST_TIMEOUT = 0.2
-NOTHING = b"what no request contains"
 HANGS = 60.0
 """A time in seconds that only a call without a working deadline exceeds, however busy the machine
 is."""
@@ -82,14 +81,15 @@ def test_a_server_that_talks_without_end_does_not_keep_a_call_beyond_its_deadlin
 ):
     """An acquire ends at its deadline, and closing the client afterwards is not delayed either."""
     port = SERVERS[scheme]().port
-    with Flooding(port, scheme=scheme, which=which, flood=flood) as server:
+    with Hostile(port, scheme=scheme) as server:
+        server.turn(Hostility("flood", flood), at=which)
         url = f"{server.url}/main" if "sentinel" in scheme else server.url
         locks = flavour.locks(url, request_timeout=REQUEST_TIMEOUT)
 
         def floods() -> bool:
             asked = flavour.start(locks.lock(new_name()).acquire, timeout=0.01)
             assert isinstance(asked.exception(HANGS), LockError)
-            return server.is_flooding.is_set()
+            return server.has_struck.is_set()
 
         # Repeated: on a busy machine the first attempt may be spent on connecting.
         eventually(floods, what="a request came as far as the flood")
@@ -103,10 +103,7 @@ def test_nodes_of_redlock_that_talk_without_end_do_not_keep_a_call_beyond_its_de
     servers = outliving.enter_context(RedlockNodes(3))
     servers.found([namespace])
     with ExitStack() as stack:
-        nodes = [
-            stack.enter_context(Flooding(one.port, scheme="redis", which=NOTHING, flood=PUSHES))
-            for one in servers.servers
-        ]
+        nodes = [stack.enter_context(Hostile(one.port, scheme="redis")) for one in servers.servers]
         addresses = ",".join(one.url.removeprefix("redis://") for one in nodes)
         locks = flavour.locks(f"redlock://{addresses}", namespace=namespace, request_timeout=20.0)
         eventually(
@@ -116,7 +113,7 @@ def test_nodes_of_redlock_that_talk_without_end_do_not_keep_a_call_beyond_its_de
         )
         flavour.give_up_after(REQUEST_TIMEOUT)
         for one in nodes[:2]:
-            one.flood()
+            one.turn(Hostility("flood", PUSHES))
 
         asked = flavour.start(locks.lock("door").acquire, timeout=0.01)
 
@@ -127,12 +124,12 @@ def test_nodes_of_redlock_that_talk_without_end_do_not_keep_a_call_beyond_its_de
 def test_a_holder_learns_of_its_loss_while_the_server_talks_without_end(flavour):
     port = etcd.shared_server().port
     flood = ETCD["frames of an unknown kind"]
-    with Flooding(port, scheme="etcd", which=NOTHING, flood=flood) as server:
+    with Hostile(port, scheme="etcd") as server:
         locks = flavour.locks(server.url, ttl=2.0, request_timeout=20.0)
         lease = locks.lock(new_name()).acquire(timeout=HANGS)
         flavour.give_up_after(REQUEST_TIMEOUT)
 
-        server.flood()
+        server.turn(Hostility("flood", flood))
 
         assert lease.lost.wait(HANGS)
         close(flavour, locks)

@@ -44,12 +44,18 @@ class Hostile(Proxy):
         self._counted: Counter[Connection | None] = Counter()
         self._flooded: set[Connection] = set()
 
-    def turn(self, hostility: Hostility) -> None:
-        """Become hostile; the bytes are counted from now on."""
+    def turn(self, hostility: Hostility, *, at: bytes = b"") -> None:
+        """Become hostile once a request contains `at`; the bytes are counted from then on."""
 
-        async def turn() -> None:
+        def act(*_: object) -> None:
             self._counted.clear()
             self._hostility = hostility
+
+        async def turn() -> None:
+            if at:
+                self._rule(at, act, 1, 1)
+            else:
+                act()
 
         self._on_loop(turn)
 
