@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from backends.redis.scripted import claim
 from virtual import virtual_clock
 
@@ -106,6 +107,29 @@ def test_a_line_that_was_joined_without_waking_anybody_is_spoken_of_in_time():
 
         assert transport.beats == 1
         waiting.cancel()
+        await inbox.stop()
+
+    run_in_virtual_time(main())
+
+
+def test_who_asked_before_the_inbox_was_opened_again_asks_once_more():
+    """The wakeup of a claim that joined under an earlier name of the inbox may have been lost."""
+
+    async def main() -> None:
+        transport: Any = Wire()
+        inbox = AsyncRedisInbox(transport, requests.RedisKeys("test"), virtual_clock())
+        first_name = inbox.name
+        inbox.stands(claim(0), joined(60.0), inbox=inbox.name, asked_at=0.0)
+        waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
+        await asyncio.wait_for(waiting, 1.0)  # woken by the new subscription
+        assert inbox.name != first_name
+
+        inbox.stands(claim(1), joined(60.0), inbox=first_name, asked_at=0.0)
+        inbox.stands(claim(2), joined(60.0), inbox=inbox.name, asked_at=0.0)
+
+        await asyncio.wait_for(inbox.wait(claim(1), deadline=virtual_clock().now() + 60), 0.1)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(inbox.wait(claim(2), deadline=virtual_clock().now() + 60), 0.1)
         await inbox.stop()
 
     run_in_virtual_time(main())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lockfast.backends.sql._sync.waiting import SqlInbox
+from lockfast.backends.sql.wait_schedule import ProbeResult
+from lockfast.model import FOREVER, Claim
 from lockfast.runtime.clock import Clock
 
 
@@ -29,3 +31,20 @@ def test_a_claim_is_forgotten_under_the_lock_that_wakeups_are_read_under():
     inbox.forget("claim")
 
     assert not inbox._called
+
+
+def test_a_wakeup_counts_until_its_claim_asks_again():
+    """A wakeup may come before the answer that puts its claim in line, or while the claim waits."""
+    inbox = SqlInbox(Any, Any, Clock(), notification_source=None)
+    claim = Claim("early", "door", "client", "owner", 1, 1, 30.0)
+
+    inbox.call([claim.id])
+    inbox.stands(claim, 1, ProbeResult(True, True, 30.0, None))  # noqa: FBT003 - as from the store
+    inbox.wait(claim, deadline=FOREVER)
+    asked = [inbox.was_woken(claim.id), inbox.was_woken(claim.id)]
+    inbox.wake([claim.id])
+    is_news = inbox.was_woken(claim.id)
+    inbox.stop()
+
+    assert asked == [True, False]
+    assert not is_news
