@@ -39,7 +39,7 @@ def test_a_wakeup_counts_until_its_claim_asks_again():
     claim = Claim("early", "door", "client", "owner", 1, 1, 30.0)
 
     inbox.call([claim.id])
-    inbox.stands(claim, 1, ProbeResult(True, True, 30.0, None))  # noqa: FBT003 - as from the store
+    inbox.stands(claim, 1, ProbeResult(True, True, 30.0, None))
     inbox.wait(claim, deadline=FOREVER)
     asked = [inbox.was_woken(claim.id), inbox.was_woken(claim.id)]
     inbox.wake([claim.id])
