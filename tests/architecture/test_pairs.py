@@ -41,7 +41,6 @@ DIFFERENCES = {
     },
     "backends/waiting/listener": {
         "GUEST_LEAVES_WITHIN_SECONDS": "threads take turns at reading; a loop reads by itself",
-        "Listener.close": "as above",
         "Readable": "as above",
         "SelfPipe": "interrupts a thread that polls; a loop needs none",
     },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from both_flavours import number_waiting
@@ -14,8 +15,8 @@ from servers.pgbouncer import PgBouncer
 from lockfast import LockError
 from lockfast.backends.postgresql import connection_aio as subscription_of_tasks
 from lockfast.backends.postgresql import connection_threads as subscription_of_threads
-from lockfast.backends.sql._async import waiting as async_inbox
-from lockfast.backends.sql._sync import waiting as sync_inbox
+from lockfast.backends.sql._async.waiting import AsyncSqlWaiting
+from lockfast.backends.sql._sync.waiting import SqlWaiting
 from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.postgresql import PostgresqlServer
 
@@ -86,15 +87,15 @@ def test_closing_does_not_wait_for_a_proof_that_does_not_come(
     """Behind a pooler the proof of a subscription never arrives, and closing must not await it."""
     for module in (subscription_of_tasks, subscription_of_threads):
         monkeypatch.setattr(module, "PROOF_TIMEOUT_SECONDS", ENDLESS)
-    for module in (async_inbox, sync_inbox):
-        monkeypatch.setattr(module, "SUBSCRIBE_TIMEOUT_SECONDS", ENDLESS)
+    for policy in (AsyncSqlWaiting, SqlWaiting):
+        monkeypatch.setattr(policy, "timing", replace(policy.timing, subscribe_timeout=ENDLESS))
     pooler = outliving.enter_context(PgBouncer(server))
     name = new_name()
     flavour.locks(pooler.url()).lock(name).acquire()
     locks = flavour.locks(pooler.url())
     waiter = flavour.start(locks.lock(name).acquire, timeout=ENDLESS)
     inbox = getattr(locks, "_inner", locks)._client.backend._inbox
-    eventually(lambda: inbox._opening is not None, what="it has begun to listen")
+    eventually(lambda: inbox.receivers[0].opening is not None, what="it has begun to listen")
 
     flavour.start(locks.close if flavour.name == "sync" else locks.aclose).result(30)
 

@@ -1,16 +1,18 @@
-"""The inbox of a client on a SQL server: threads share the wakeups under one lock."""
+"""The inbox of a client on a SQL server."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lockfast.backends.sql._sync.waiting import SqlInbox
-from lockfast.backends.sql.wait_schedule import ProbeResult
+import pytest
+
+from lockfast.backends.sql._sync.waiting import QueuedClaim, SqlWaiting
+from lockfast.backends.waiting._sync.inbox import WAKE_BATCH, Inbox
 from lockfast.model import FOREVER, Claim
 from lockfast.runtime.clock import Clock
 
 
-class UnderLock(dict[str, None]):
+class UnderLock(dict[str, int]):
     """A dict that fails if a thread changes it without holding the lock."""
 
     def __init__(self, lock: Any) -> None:
@@ -22,29 +24,51 @@ class UnderLock(dict[str, None]):
         return super().pop(*arguments)
 
 
-def test_a_claim_is_forgotten_under_the_lock_that_wakeups_are_read_under():
+def queued(claim_id: str) -> QueuedClaim:
+    return QueuedClaim(Claim(claim_id, "door", "client", "owner", 1, 1, 30.0), 1)
+
+
+@pytest.fixture
+def inbox():
+    waiting = SqlWaiting(Any, Any, Clock(), namespace="test", notification_source=None)
+    one = Inbox[Any](waiting, Clock(), arrival=lambda one: one.arrived)
+    yield one
+    one.stop()
+
+
+def test_a_claim_is_forgotten_under_the_lock_that_wakeups_are_read_under(inbox: Inbox[Any]) -> None:
     """Another thread may iterate over the wakeups, which fails if the dict shrinks meanwhile."""
-    inbox = SqlInbox(Any, Any, Clock(), notification_source=None)
-    inbox._called = UnderLock(inbox.state)
-    inbox._wake_called("claim")
+    inbox._heard, inbox._early = UnderLock(inbox.state), UnderLock(inbox.state)
+    inbox.hear("early")
+    inbox.joined(queued("early"))
+    inbox.hear("gone")
 
-    inbox.forget("claim")
+    inbox.left("early")
+    inbox.left("gone")
 
-    assert not inbox._called
+    assert not inbox._heard
+    assert not inbox._early
 
 
-def test_a_wakeup_counts_until_its_claim_asks_again():
+def test_a_wakeup_counts_until_its_claim_asks_again(inbox: Inbox[Any]) -> None:
     """A wakeup may come before the answer that puts its claim in line, or while the claim waits."""
-    inbox = SqlInbox(Any, Any, Clock(), notification_source=None)
-    claim = Claim("early", "door", "client", "owner", 1, 1, 30.0)
+    waiter = queued("early")
 
-    inbox.call([claim.id])
-    inbox.stands(claim, 1, ProbeResult(True, True, 30.0, None))
-    inbox.wait(claim, deadline=FOREVER)
-    asked = [inbox.was_woken(claim.id), inbox.was_woken(claim.id)]
-    inbox.wake([claim.id])
-    is_news = inbox.was_woken(claim.id)
-    inbox.stop()
+    inbox.hear("early")
+    inbox.joined(waiter)
+    inbox.wait(waiter.claim, deadline=FOREVER)
+    heard = [inbox.heard("early"), inbox.heard("early")]
+    inbox.wake(["early"])
+    inbox.wait(waiter.claim, deadline=FOREVER)
+    heard_by_chance = inbox.heard("early")
 
-    assert asked == [True, False]
-    assert not is_news
+    assert heard == [0, None]
+    assert heard_by_chance is None
+
+
+def test_few_messages_for_unknown_claims_are_kept(inbox: Inbox[Any]) -> None:
+    """A claim that has left may still get messages, and nothing would ever remove them."""
+    for number in range(2 * WAKE_BATCH):
+        inbox.hear(f"claim {number}")
+
+    assert list(inbox._early) == [f"claim {n}" for n in range(WAKE_BATCH, 2 * WAKE_BATCH)]

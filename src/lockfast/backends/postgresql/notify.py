@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockfast.backends.sql.steps import QueryMany
-from lockfast.backends.sql.verbs import WATCH_PREFIX, NotificationsUnavailable, Notifier
+from lockfast.backends.sql.verbs import WATCH_PREFIX, Notifier
+from lockfast.backends.waiting.errors import NotificationsUnavailable
 from lockfast.core.door import ADMITTED
 from lockfast.core.naming import storage_key
 from lockfast.errors import BackendUnavailable

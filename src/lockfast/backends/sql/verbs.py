@@ -15,7 +15,6 @@ from lockfast.backends.sql.door_rows import Arrival, Arrived, Change, PartialDoo
 from lockfast.backends.sql.steps import side_by_side
 from lockfast.core.door import WAITING
 from lockfast.core.naming import name_of, storage_key
-from lockfast.errors import BackendUnavailable
 from lockfast.model import Grant
 
 if TYPE_CHECKING:
@@ -145,12 +144,6 @@ T = TypeVar("T")
 WATCH_PREFIX = "~"
 """Prefix of a message that asks for a later probe of the claim's line; the claim need not ask now.
 """
-
-
-class NotificationsUnavailable(BackendUnavailable):
-    """Notifications from the server do not reach us, so waiting claims have to poll."""
-
-    is_for_good = False
 
 
 def new_channel() -> str:

@@ -65,3 +65,17 @@ class Listener:
 
     def wake_to_check(self) -> None:
         """Do nothing, because setting a waiter's event is enough to wake it."""
+
+    def give_up(self) -> None:
+        """Do nothing; a subclass whose opening takes several steps makes it fail at once."""
+
+    async def close(self) -> None:
+        """Stop listening; a subclass defines how."""
+        raise NotImplementedError
+
+    def abandon_in_child(self) -> None:
+        """Do nothing, because the transport abandons its connections in a forked child."""
+
+
+AnyListener = Listener
+"""A listener to any kind of connection."""

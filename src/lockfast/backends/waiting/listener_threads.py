@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from lockfast.platforms import here
 
@@ -160,6 +160,12 @@ class Listener(Generic[L]):
         if self._reader is not None:
             self._nudges.give()
 
+    def give_up(self) -> None:
+        """Do nothing; a subclass whose opening takes several steps makes it fail at once."""
+
+    def abandon_in_child(self) -> None:
+        """Do nothing, because the transport abandons its connections in a forked child."""
+
     # -- reading -----------------------------------------------------------------------
 
     def _has_reader(self) -> bool:
@@ -214,6 +220,10 @@ class Listener(Generic[L]):
         self._connection.close()
         self._kicks.close()
         self._nudges.close()
+
+
+AnyListener = Listener[Any]
+"""A listener to any kind of connection."""
 
 
 class SelfPipe:

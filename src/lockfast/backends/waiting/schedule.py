@@ -122,14 +122,16 @@ class WaitSchedule(Generic[W]):
     def add(self, waiter: W, *, now: float, ends_at: float, is_head: bool = False) -> None:
         """Record that a claim waits, as the answer to its request says; it may wait already."""
         claim = waiter.claim
+        # This comes first, so that `remove` undoes what an interrupt leaves unfinished.
+        self.waiting[claim.id] = waiter
         of_name = self._names.setdefault(claim.name, {})
         line = of_name.get(claim.client)
-        if line is None:
+        if line is None or not line.claims:
             line = of_name[claim.client] = NameWaiters(now + self._steady)
         self._put_in_line(line, waiter)
-        self.waiting[claim.id] = waiter
         if self._arrival is None or line.first is waiter:
             self._expect(line, ends_at, is_head=is_head, now=now)
+        self._put(line)
 
     def _put_in_line(self, line: NameWaiters[W], waiter: W) -> None:
         claim_id, arrival = waiter.claim.id, self._arrival
@@ -145,29 +147,32 @@ class WaitSchedule(Generic[W]):
 
     def remove(self, claim_id: str, *, now: float) -> W | None:
         """Record that a claim no longer waits; where order counts, the next one is checked."""
-        waiter = self.waiting.pop(claim_id, None)
+        waiter = self.waiting.get(claim_id)
         if waiter is None:
             return None
-        of_name = self._names[waiter.claim.name]
-        line = of_name[waiter.claim.client]
-        was_first = line.first is waiter
-        del line.claims[claim_id]
-        if not line.claims:
-            line.planned = FOREVER
-            del of_name[waiter.claim.client]
-            if not of_name:
-                del self._names[waiter.claim.name]
-        elif was_first:
-            line.pause, line.is_head = HEAD_POLL_FIRST_SECONDS, False
-            if not self.notifies:
-                line.ends_at = min(line.ends_at, now + HEAD_POLL_FIRST_SECONDS)
+        name, client = waiter.claim.name, waiter.claim.client
+        of_name = self._names.get(name, {})
+        if (line := of_name.get(client)) is not None:
+            was_first = next(iter(line.claims), None) == claim_id
+            line.claims.pop(claim_id, None)
+            if not line.claims:
+                line.planned = FOREVER
+                of_name.pop(client, None)
+            elif was_first:
+                line.pause, line.is_head = HEAD_POLL_FIRST_SECONDS, False
+                if not self.notifies:
+                    line.ends_at = min(line.ends_at, now + HEAD_POLL_FIRST_SECONDS)
                 self._put(line)
+        if not of_name:
+            self._names.pop(name, None)
+        # This comes last, so that another call completes what an interrupt leaves undone.
+        self.waiting.pop(claim_id, None)
         return waiter
 
     def is_first(self, claim: Claim) -> bool:
         """Return whether the claim is the first of our claims at its name, or would be."""
-        line = self._names.get(claim.name, {}).get(claim.client)
-        return line is None or line.first.claim.id == claim.id
+        line = self._line_of(claim)
+        return line is None or next(iter(line.claims), claim.id) == claim.id
 
     def of_name(self, name: str) -> list[str]:
         """Return the claims that wait for a name."""
@@ -182,7 +187,7 @@ class WaitSchedule(Generic[W]):
     def due_at(self) -> float:
         """Return when the next check is due."""
         plan = self._plan
-        while plan and plan[0][2].planned != plan[0][0]:
+        while plan and not (plan[0][2].claims and plan[0][2].planned == plan[0][0]):
             heappop(plan)  # the name was rescheduled since, or is gone
         return plan[0][0] if plan else FOREVER
 
@@ -217,7 +222,7 @@ class WaitSchedule(Generic[W]):
     def learned(self, first: W, checked: Checked[W], *, now: float) -> list[str]:
         """Record the answer about the name of a claim that was taken; return who should ask."""
         claim, arrival = first.claim, self._arrival
-        line = self._names.get(claim.name, {}).get(claim.client)
+        line = self._line_of(claim)
         if line is None:
             return []
         if arrival is not None:
@@ -238,8 +243,8 @@ class WaitSchedule(Generic[W]):
         waiter = self.waiting.get(claim_id)
         if waiter is None:
             return
-        line = self._names[waiter.claim.name][waiter.claim.client]
-        if line.first is waiter:
+        line = self._line_of(waiter.claim)
+        if line is not None and next(iter(line.claims.values()), None) is waiter:
             moment = now + ADMISSION_WINDOW_SECONDS + CHECK_MIN_SECONDS
             line.steady_at = line.ends_at = line.watch_at = moment
             self._put(line)
@@ -256,8 +261,12 @@ class WaitSchedule(Generic[W]):
                 self._put(line)
         return asking
 
+    def _line_of(self, claim: Claim) -> NameWaiters[W] | None:
+        return self._names.get(claim.name, {}).get(claim.client)
+
     def _lines(self) -> list[NameWaiters[W]]:
-        return [line for of_name in self._names.values() for line in of_name.values()]
+        lines = [line for of_name in self._names.values() for line in of_name.values()]
+        return [line for line in lines if line.claims]
 
     def _expect(self, line: NameWaiters[W], ends_at: float, *, is_head: bool, now: float) -> None:
         line.is_head = is_head

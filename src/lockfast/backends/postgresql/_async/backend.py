@@ -37,7 +37,7 @@ from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead as measured_clock_ahead
 from lockfast.backends.sql.dialect import SqlStore
 from lockfast.backends.sql.steps import Query
-from lockfast.backends.sql.verbs import NotificationsUnavailable
+from lockfast.backends.waiting.errors import NotificationsUnavailable
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import BackendUnavailable, ConfigurationError
 from lockfast.model import Capabilities, TokenQuality

@@ -32,14 +32,14 @@ from lockfast.backends.sql._async.sources import (
     AsyncPoolSource,
 )
 from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT, AsyncSqlTransport
-from lockfast.backends.sql._async.waiting import AsyncSqlInbox
+from lockfast.backends.sql._async.waiting import AsyncSqlWaiting, QueuedClaim, expected_by
 from lockfast.backends.sql.batch import AcquireAll
 from lockfast.backends.sql.door_rows import Arrival, Arrived, Outcome, Withdrawal
 from lockfast.backends.sql.foreign_clients import is_engine, is_pool
 from lockfast.backends.sql.steps import side_by_side
 from lockfast.backends.sql.turns import Turn
 from lockfast.backends.sql.verbs import Decided, Verbs
-from lockfast.backends.sql.wait_schedule import LineProbe, probe_result_of
+from lockfast.backends.waiting._async.inbox import AsyncInbox
 from lockfast.core.naming import name_of, storage_key
 from lockfast.errors import ConfigurationError
 from lockfast.model import FOREVER, Grant, Held, Renewal
@@ -106,12 +106,14 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         self._bootstrap = AsyncSchemaBootstrap(transport, store.tables, clock)
         self._name_reaper = AsyncNameReaper(transport, store.reaper)
         self._verbs = Verbs(store.dialect, namespace=namespace)
-        self._inbox = AsyncSqlInbox(
+        waiting = AsyncSqlWaiting(
             transport,
-            LineProbe(statements, namespace=namespace),
+            statements,
             clock,
+            namespace=namespace,
             notification_source=notification_source,
         )
+        self._inbox = AsyncInbox[QueuedClaim](waiting, clock, arrival=lambda one: one.arrived)
         self._idle_reaper = AsyncIdleReaper(transport, self._name_reaper, clock)
         self._taking_all = AcquireAll(statements, namespace=namespace)
         self._together = AsyncGroupCommit(transport, statements, clock=clock)
@@ -133,13 +135,12 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         await self._be_ready(deadline)
         kept = _as_stored(claim)
         turn = Turn(self._transport.request_timeout)
-        waiters = self._inbox.lines.by_name.get(claim.name)
-        arrived = None if waiters is None else waiters.claims.get(claim.id)
+        arrived = self._arrival_of(claim)
         if arrived is not None:
             answer = await self._ask_again(claim, arrived, deadline, turn)
             if answer is not None:
                 return answer
-        elif waiters is None and claim.name not in self._taking:
+        elif claim.name not in self._taking and not self._inbox.schedule.has_waiters_at(claim.name):
             self._taking[claim.name] = turn
             is_known = claim.name in self._known
             token = await self._together.take(kept, deadline=deadline, is_known=is_known, turn=turn)
@@ -160,14 +161,14 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         self, claim: Claim, arrived: int, deadline: float, turn: Turn
     ) -> Grant | Held | None:
         """Return the answer to a claim in line; None if the claim has to go through the door."""
-        if not self._inbox.was_woken(claim.id):
+        if self._inbox.heard(claim.id) is None:
             return await self._still_waiting(_as_stored(claim), arrived, deadline)
         confirm = self._statements.confirm(claim, arrived)
         rows = await self._transport.ask(confirm, deadline=deadline, turn=turn)
         token = self._statements.token_in(rows)
         if token is None:
             return None
-        self._inbox.forget(claim.id)
+        self._inbox.left(claim.id)
         return self._granted(claim, token, turn)
 
     async def try_acquire_all(
@@ -197,7 +198,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         claim = grant.claim
         self._name_reaper.count()
         # If other claims of ours are in line for the name, the release has to go through the door.
-        is_alone = not (tombstone or claim.name in self._inbox.lines.by_name)
+        is_alone = not (tombstone or self._inbox.schedule.has_waiters_at(claim.name))
         if is_alone and await self._together.give_back(claim, deadline=deadline):
             return True
         return await self._transact(
@@ -206,15 +207,15 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         await self._be_ready(deadline)
-        arrived = self._inbox.lines.arrival_of(claim)
+        arrived = self._arrival_of(claim)
         try:
             await self._doors.go(
                 Withdrawal(_as_stored(claim), arrived, tombstone), deadline=deadline
             )
         finally:
             # Forget the claim only now. A wakeup may arrive until the withdrawal ends, and the
-            # record of a wakeup that came after `forget` would never be removed.
-            self._inbox.forget(claim.id)
+            # record of a wakeup that came after `left` would be kept.
+            self._inbox.left(claim.id)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         await self._inbox.wait(claim, deadline=deadline)
@@ -309,17 +310,34 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
 
     # -- through the door --------------------------------------------------------------
 
+    def _arrival_of(self, claim: Claim) -> int | None:
+        """Return the arrival of the claim; None if the claim does not wait."""
+        waiter = self._inbox.waiter(claim.id)
+        return None if waiter is None else waiter.arrived
+
+    @property
+    def _channel(self) -> str:
+        """The channel stored with a waiting claim; empty if notifications would not reach us."""
+        inbox = self._inbox
+        return inbox.channel if inbox.schedule.notifies or not inbox.policy.can_listen else ""
+
     async def _arrive(
         self, claim: Claim, arrived: int | None, deadline: float, turn: Turn
     ) -> Grant | Held:
-        bell = self._inbox.bell if claim.queues else ""
+        bell = self._channel if claim.queues else ""
         outcome = await self._doors.go(Arrival(claim, bell, arrived), deadline=deadline, turn=turn)
         if not isinstance(outcome, Arrived):
             raise outcome or AssertionError("an arrival has an answer")
         place = outcome.door.find(claim.id)
         has_moved = place is not None and arrived not in (None, place.arrived)
-        if has_moved and self._inbox.lines.arrival_of(claim) == arrived:
-            self._inbox.lose(claim)
+        if has_moved and self._arrival_of(claim) == arrived:
+            # The claim was turned away, and with it probably our other claims at its name. They
+            # ask again without relying on their old entries.
+            others = self._inbox.schedule.of_name(claim.name)
+            others.remove(claim.id)
+            self._inbox.wake(others)
+            for claim_id in others:
+                self._inbox.left(claim_id)
         return self._recorded(claim, outcome)
 
     async def _through(
@@ -343,10 +361,10 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         answer, door = seen
         place = door.find(claim.id)
         if isinstance(answer, Grant) or answer.place is None or place is None:
-            self._inbox.forget(claim.id)
+            self._inbox.left(claim.id)
             return answer
-        result = probe_result_of(door.places, answer, now=door.now)
-        self._inbox.stands(claim, place.arrived, result)
+        ends_at, is_head = expected_by(door.places, answer, now=door.now, ours=self._clock.now())
+        self._inbox.joined(QueuedClaim(claim, place.arrived), ends_at=ends_at, is_head=is_head)
         return Held(answer.holders, answer.place, WAKEUP_ONLY, answer.closing)
 
     async def _transact(
@@ -357,7 +375,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         try:
             return await self._transport.transact(
                 lambda: self._notifier.after(
-                    steps, channel=inbox.channel, here=inbox.lines, ours=ours
+                    steps, channel=inbox.channel, here=inbox.schedule.waiting, ours=ours
                 ),
                 deadline=deadline,
                 turn=turn,
@@ -365,7 +383,9 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         finally:
             # Wake these claims even if the reply is missing, because a spurious wakeup does no
             # harm.
-            inbox.call(ours)
+            for claim_id in ours:
+                inbox.hear(claim_id)
+            inbox.wake(ours)
 
 
 def checked_connections(connections: int | str) -> int:

@@ -211,7 +211,7 @@ class AsyncIdleReaper:
         """Forget the parent's background run, which does not exist in the child."""
         self._background.after_fork_in_child()
 
-    async def _run(self, run: AsyncBackgroundRun) -> None:
+    async def _run(self, run: AsyncBackgroundRun) -> bool:
         while self._background.is_wanted(run):
             # Pause first, because the run begins before there is a connection.
             now, due_at = self._clock.now(), self._transport.give_back()
@@ -230,3 +230,4 @@ class AsyncIdleReaper:
         self._background.leave(run)
         if was_wanted and self._transport.connections:
             self.begin()  # a caller connected after the last check and relied on this run
+        return False

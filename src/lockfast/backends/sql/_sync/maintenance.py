@@ -205,7 +205,7 @@ class IdleReaper:
         """Forget the parent's background run, which does not exist in the child."""
         self._background.after_fork_in_child()
 
-    def _run(self, run: BackgroundRun) -> None:
+    def _run(self, run: BackgroundRun) -> bool:
         while self._background.is_wanted(run):
             # Pause first, because the run begins before there is a connection.
             now, due_at = self._clock.now(), self._transport.give_back()
@@ -224,3 +224,4 @@ class IdleReaper:
         self._background.leave(run)
         if was_wanted and self._transport.connections:
             self.begin()  # a caller connected after the last check and relied on this run
+        return False

@@ -2,9 +2,9 @@
 # Do not edit: change the source and run `make generate`.
 """A background job of a client, on which other code relies.
 
-The job ends when no caller needs it, and the next caller that needs it starts it again. A run is
-recorded before its task starts. So if an interrupt strikes the caller that starts it, the next
-caller finds the run unfinished and starts a new one.
+The job outlives every error. It ends when no caller needs it, and the next caller that needs it
+starts it again. A run is recorded before its task starts. So if an interrupt strikes the caller
+that starts it, the next caller finds the run unfinished and starts a new one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lockfast.core.backoff import delay
+from lockfast.errors import LockError
 from lockfast.model import FOREVER
 from lockfast.runtime import fork
 from lockfast.runtime import threads as runtime
@@ -41,10 +43,25 @@ class BackgroundRun:
 class Background:
     """Runs a job; callers rely on the latest run, while older runs may still be ending."""
 
-    def __init__(self, work: Callable[[BackgroundRun], None], *, name: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        work: Callable[[BackgroundRun], bool],
+        *,
+        name: str,
+        clock: Clock,
+        failed: Callable[[BackgroundRun, Exception], None] | None = None,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Repeat `work` in each run until it returns false.
+
+        `failed` gets each of its errors before the next attempt. `ended` is called at the end of
+        each run, also if the run was cancelled.
+        """
         self._work = work
         self._name = name
         self._clock = clock
+        self._failed = failed
+        self._ended = ended
         self._state = runtime.StateLock()
         self.current: BackgroundRun | None = None
         """The run on which callers rely, or None."""
@@ -61,7 +78,7 @@ class Background:
             run = self.current = BackgroundRun()
             self._runs.add(run)
             try:
-                run.task = runtime.spawn(partial(self._keep_on, run), name=self._name)
+                run.task = runtime.spawn(partial(self._run, run), name=self._name)
             except RuntimeError as error:
                 _log.warning("no thread for %s: %s", self._name, error)
                 self.current = None
@@ -84,38 +101,67 @@ class Background:
             if self.current is run:
                 self.current = None
 
-    def _keep_on(self, run: BackgroundRun) -> None:
+    def _run(self, run: BackgroundRun) -> None:
         run.has_begun = True
         try:
-            self._work(run)
+            self._keep_on(run)
         finally:
             self.leave(run)
+            # Most likely a program cancelled all of its tasks, so this may be the last thing that
+            # those who rely on this run ever hear.
+            self._ended()
             with self._state:
                 self._runs.discard(run)
             run.ended.set()
 
+    def _keep_on(self, run: BackgroundRun) -> None:
+        attempt = 0
+        while self.is_wanted(run):
+            try:
+                if not self._work(run):
+                    return
+                attempt = 0
+                continue
+            except LockError as error:
+                failure: Exception = error
+                _log.debug("%s: %s", self._name, error)
+            except Exception as error:  # noqa: BLE001 - others rely on this loop
+                # For example, a credential provider failed, no descriptors are left, or this is a
+                # bug of our own.
+                failure = error
+                _log.warning("%s failed, and goes on: %r", self._name, error, exc_info=True)
+            if self._failed is not None:
+                self._failed(run, failure)
+            until = self._clock.now() + delay(attempt, jitter=self._clock.jitter())
+            attempt += 1
+            runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+
     def cancel(self) -> None:
-        """Cancel the runs that are tasks; runs that are threads end only through `stop`."""
+        """Cancel the runs that are tasks; runs that are threads end only through `end`."""
         with self._state:
             runs = list(self._runs)
         for one in runs:
             if one.task is not None:
                 one.task.cancel()
 
-    def stop(self, kick: Callable[[], None] | None = None) -> None:
-        """End all runs and wait for them.
-
-        If an interrupt strikes this call, the runs still end, and a repeated call waits for them
-        again.
-        """
+    def end(self) -> None:
+        """Make all runs end; `stop` also waits for them."""
         self.current = None  # every run sees this change, whatever happens below
         with self._state:
             runs = list(self._runs)
         for one in runs:
             one.stopping.set()
             one.kicked.set()
-        if kick is not None:
-            kick()
+
+    def stop(self) -> None:
+        """End all runs and wait for them.
+
+        If an interrupt strikes this call, the runs still end, and a repeated call waits for them
+        again.
+        """
+        self.end()
+        with self._state:
+            runs = list(self._runs)
         for one in runs:
             if one.task is not None:
                 one.task.join()

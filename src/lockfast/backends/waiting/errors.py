@@ -1,0 +1,11 @@
+"""What a subscription may fail with besides the errors of its store."""
+
+from __future__ import annotations
+
+from lockfast.errors import BackendUnavailable
+
+
+class NotificationsUnavailable(BackendUnavailable):
+    """Notifications from the server do not reach us, so waiting claims have to poll."""
+
+    is_for_good = False
