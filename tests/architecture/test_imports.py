@@ -310,12 +310,12 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ),
         ("backends/sqlite/rows.py", "from ..redis import resp", "sqlite does not know redis"),
         (
-            "backends/redis/wait_schedule.py",
+            "backends/redis/routing.py",
             "import lockfast.backends.redlock.quorum",
             "redis does not know redlock",
         ),
         (
-            "backends/redis/wait_schedule.py",
+            "backends/redis/routing.py",
             "from lockfast.backends import sql",
             "redis does not know sql",
         ),

@@ -29,7 +29,7 @@ SMALL_WITH_ONE_IMPORTER = {
 }
 
 # Every store has its own class of each of these names, with the same meaning.
-ONE_PER_STORE = {"Address", "NameWaiters", "ServerFacts"}
+ONE_PER_STORE = {"Address", "ServerFacts"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -9,8 +9,9 @@ import pytest
 from backends.redis.scripted import claim
 from virtual import virtual_clock
 
-from lockfast.backends.redis import replies, requests
-from lockfast.backends.redis._async.waiting import AsyncRedisInbox
+from lockfast.backends.redis import requests
+from lockfast.backends.redis._async.waiting import AsyncRedisWaiting, WaitingClaim
+from lockfast.backends.waiting._async.inbox import AsyncInbox
 from lockfast.testing import run_in_virtual_time
 
 
@@ -40,6 +41,8 @@ class Heard:
 
     def wake_to_check(self) -> None: ...
 
+    def abandon_in_child(self) -> None: ...
+
     async def close(self) -> None: ...
 
 
@@ -61,8 +64,19 @@ class Wire:
         return [[1, -1, 0] for _ in asked]
 
 
-def joined(ends_in: float) -> replies.JoinedLine:
-    return replies.JoinedLine(1, 1, 1, ends_in, (), ())
+def inbox_on(transport: Any) -> AsyncInbox[WaitingClaim]:
+    keys, clock = requests.RedisKeys("test"), virtual_clock()
+    return AsyncInbox(AsyncRedisWaiting(transport, keys, clock), clock)
+
+
+def join(
+    inbox: AsyncInbox[WaitingClaim], number: int, *, ends_in: float, asked_on: str | None = None
+) -> None:
+    inbox.joined(
+        WaitingClaim(claim(number), epoch=1, last_token=1, asked_at=0.0),
+        ends_at=virtual_clock().now() + ends_in,
+        asked_on=asked_on,
+    )
 
 
 def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
@@ -70,19 +84,18 @@ def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
 
     async def main() -> None:
         transport: Any = Wire()
-        inbox = AsyncRedisInbox(transport, requests.RedisKeys("test"), virtual_clock())
+        inbox = inbox_on(transport)
 
         def stands(number: int, *, ends_in: float) -> int:
-            one = claim(number)
             before: int = transport.subscription.kicks
-            inbox.stands(one, joined(ends_in), inbox=inbox.name, asked_at=0.0)
+            join(inbox, number, ends_in=ends_in)
             return int(transport.subscription.kicks - before)
 
         stands(0, ends_in=30.0)
         waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
         await asyncio.sleep(0.1)
         for _ in range(100):
-            inbox.forget(claim(0).id)
+            inbox.left(claim(0).id)
             assert stands(0, ends_in=30.0) == 0
             await asyncio.sleep(0.01)
         assert stands(1, ends_in=0.5) == 1
@@ -95,12 +108,12 @@ def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
 def test_a_line_that_was_joined_without_waking_anybody_is_spoken_of_in_time():
     async def main() -> None:
         transport: Any = Wire()
-        inbox = AsyncRedisInbox(transport, requests.RedisKeys("test"), virtual_clock())
-        inbox.stands(claim(0), joined(60.0), inbox=inbox.name, asked_at=0.0)
+        inbox = inbox_on(transport)
+        join(inbox, 0, ends_in=60.0, asked_on=inbox.channel)
         waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
         await asyncio.sleep(1.0)
-        inbox.forget(claim(0).id)
-        inbox.stands(claim(1), joined(60.0), inbox=inbox.name, asked_at=0.0)
+        inbox.left(claim(0).id)
+        join(inbox, 1, ends_in=60.0, asked_on=inbox.channel)
         assert transport.beats == 0
 
         await asyncio.sleep(2.1)
@@ -117,15 +130,15 @@ def test_who_asked_before_the_inbox_was_opened_again_asks_once_more():
 
     async def main() -> None:
         transport: Any = Wire()
-        inbox = AsyncRedisInbox(transport, requests.RedisKeys("test"), virtual_clock())
-        first_name = inbox.name
-        inbox.stands(claim(0), joined(60.0), inbox=inbox.name, asked_at=0.0)
+        inbox = inbox_on(transport)
+        first_channel = inbox.channel
+        join(inbox, 0, ends_in=60.0, asked_on=inbox.channel)
         waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
         await asyncio.wait_for(waiting, 1.0)  # woken by the new subscription
-        assert inbox.name != first_name
+        assert inbox.channel != first_channel
 
-        inbox.stands(claim(1), joined(60.0), inbox=first_name, asked_at=0.0)
-        inbox.stands(claim(2), joined(60.0), inbox=inbox.name, asked_at=0.0)
+        join(inbox, 1, ends_in=60.0, asked_on=first_channel)
+        join(inbox, 2, ends_in=60.0, asked_on=inbox.channel)
 
         await asyncio.wait_for(inbox.wait(claim(1), deadline=virtual_clock().now() + 60), 0.1)
         with pytest.raises(TimeoutError):

@@ -86,7 +86,7 @@ def open_inbox(locks: Locks, name: str) -> None:
     def is_open() -> bool:
         with pytest.raises(AcquireTimeout):
             locks.lock(name).acquire(timeout=2 * BRIEFLY)
-        return locks._client.backend._inbox._subscription is not None
+        return locks._client.backend._inbox.receivers[0].subscription is not None
 
     eventually(is_open)
 
@@ -118,7 +118,7 @@ def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
 
     with holders, holders.lock("door"):
         open_inbox(locks, "door")
-        inbox = locks._client.backend._inbox
+        receiver = locks._client.backend._inbox.receivers[0]
         was_struck = True
         while was_struck:
             points += 1
@@ -128,9 +128,9 @@ def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
                     locks.lock("door").acquire(timeout=BRIEFLY)
             except (Interrupted, AcquireTimeout):
                 was_struck = interrupt.struck
-            eventually(lambda: inbox._subscription is not None)
-            assert inbox._subscription._reader is not threading.current_thread()
-            assert threading.current_thread() not in inbox._subscription._attending
+            eventually(lambda: receiver.subscription is not None)
+            assert receiver.subscription._reader is not threading.current_thread()
+            assert threading.current_thread() not in receiver.subscription._attending
             assert len(inbox_threads()) <= 2  # a broken thread may still be ending
 
     assert is_woken(locks, url)

@@ -43,10 +43,14 @@ class Shelved(Scripted):
         self.clock.advance(seconds)
 
     def messages(self) -> list[bytes]:
-        key = INBOX + self.backend._inbox.name
+        key = INBOX + self.backend._inbox.channel
         found = self.ask("LRANGE", key, 0, -1)
         self.ask("DEL", key)
         return list(found or [])
+
+
+def deliver(store: Shelved, message: bytes) -> None:
+    store.backend._waiting.deliver(message, store.backend._inbox)
 
 
 class InsteadOfWire:
@@ -173,7 +177,7 @@ class Walk:
             message = self.chance.choice(self.shelf)
             if self.chance.random() < 0.7:
                 self.shelf.remove(message)
-            self.store.backend._inbox._on_message(message)
+            deliver(self.store, message)
 
     def let_time_pass(self) -> None:
         self.store.pass_time(self.chance.choice((0.01, 0.1, 0.1, 0.5, 1.0, 2.6, 4.0)))
@@ -230,7 +234,7 @@ def test_a_message_of_an_earlier_admission_is_not_trusted(store: Shelved) -> Non
     holder.ask()
     waiter.ask()
 
-    store.backend._inbox._on_message(old)
+    deliver(store, old)
     waiter.ask()
 
     assert holder.grant is not None
@@ -247,7 +251,7 @@ def test_a_message_of_an_admission_that_was_broken_is_not_trusted(store: Shelved
     store.backend.break_(NAME, deadline=store.clock.now() + 1)
     waiters[0].ask()
 
-    store.backend._inbox._on_message(old)
+    deliver(store, old)
     waiters[0].ask()
 
     assert waiters[0].grant is None
@@ -262,7 +266,7 @@ def pushed(store: Shelved, *, after: float, **options: Any) -> Waiter:
     store.pass_time(after)
     holder.release()
     [message] = store.messages()
-    store.backend._inbox._on_message(message)
+    deliver(store, message)
     return waiter
 
 
@@ -305,13 +309,13 @@ def test_a_question_that_is_not_answered_leaves_the_claim_where_it_was(store: Sh
     transport.is_cut = True  # type: ignore[union-attr]
     with pytest.raises(OutcomeUnknown):
         waiter.ask()
-    is_heard_for = waiter.claim.id in inbox.lines.waiting
+    is_heard_for = waiter.claim.id in inbox.schedule.waiting
     transport.is_cut = False  # type: ignore[union-attr]
     waiter.ask()
 
     assert is_heard_for
     assert waiter.grant is not None
-    assert waiter.claim.id not in inbox.lines.waiting
+    assert waiter.claim.id not in inbox.schedule.waiting
 
 
 @pytest.mark.parametrize(

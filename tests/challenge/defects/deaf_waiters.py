@@ -11,24 +11,27 @@ from contextlib import contextmanager
 
 from challenge.defects.putting_back import Defective, instead
 
-from lockfast.backends.redis._sync.waiting import InboxRun, RedisInbox
+from lockfast.backends.waiting._sync.background import Background, BackgroundRun
 from lockfast_challenge.clients.lockfast_locks import SyncContender
 
 
-def _until_an_error(inbox: RedisInbox, run: InboxRun) -> None:
+def _until_an_error(background: Background, run: BackgroundRun) -> None:
     run.has_begun = True
-    while inbox._listen(run):
+    while background._work(run):
         pass
 
 
-def _has_begun(run: InboxRun) -> bool:
+def _has_begun(run: BackgroundRun) -> bool:
     return run.task is not None
 
 
 @contextmanager
 def defect() -> Iterator[None]:
     """Make an error end the listener, while waiters believe that it still listens."""
-    with instead(RedisInbox, "_run", _until_an_error), instead(InboxRun, "is_alive", _has_begun):
+    with (
+        instead(Background, "_run", _until_an_error),
+        instead(BackgroundRun, "is_alive", _has_begun),
+    ):
         yield
 
 

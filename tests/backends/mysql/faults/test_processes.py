@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client_faults import ClientFaults
 
-from lockfast.backends.sql.wait_schedule import BEHIND_POLL_SECONDS
+from lockfast.backends.waiting.schedule import BEHIND_POLL_SECONDS
 
 
 class TestClientFaults(ClientFaults):

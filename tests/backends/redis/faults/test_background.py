@@ -33,8 +33,9 @@ class Provider(CredentialProvider):
         return self.get_credentials()
 
 
-def inbox_of(locks):
-    return getattr(locks, "_inner", locks)._client.backend._inbox
+def receiver_of(locks):
+    [one] = getattr(locks, "_inner", locks)._client.backend._inbox.receivers
+    return one
 
 
 def cut_off_inboxes(server) -> None:
@@ -45,7 +46,7 @@ def cut_off_inboxes(server) -> None:
 def until_it_listens(server, locks, eventually) -> None:
     with server.client() as client:
         eventually(lambda: client.pubsub_channels("lockfast:inbox:*"))
-    eventually(lambda: inbox_of(locks)._subscription is not None)
+    eventually(lambda: receiver_of(locks).subscription is not None)
 
 
 @pytest.fixture
@@ -104,11 +105,12 @@ def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eve
     lease = holders.lock("door").acquire()
     waiter = flavour.start(locks.lock("door").acquire, timeout=30)
     until_it_listens(server, locks, eventually)
-    inbox = inbox_of(locks)
-    before = inbox._listening
+    receiver = receiver_of(locks)
+    before = receiver.background.current
 
     flavour.call(before.task._task.cancel)
-    eventually(lambda: inbox._listening not in (None, before) and inbox._subscription is not None)
+    eventually(lambda: receiver.background.current not in (None, before))
+    eventually(lambda: receiver.subscription is not None)
     lease.release()
 
     assert waiter.result(SOON).token > lease.token
@@ -123,15 +125,16 @@ def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, m
     lease = holders.lock("door").acquire()
     waiter = flavour.start(locks.lock("door").acquire, timeout=30)
     until_it_listens(server, locks, eventually)
-    inbox = inbox_of(locks)
-    before = inbox._listening
+    receiver = receiver_of(locks)
+    before = receiver.background.current
 
     def leave(**_: object) -> bool:
         raise SystemExit
 
-    monkeypatch.setattr(inbox._subscription, "listen", leave)
-    inbox._subscription.kick()
-    eventually(lambda: inbox._listening not in (None, before) and inbox._subscription is not None)
+    monkeypatch.setattr(receiver.subscription, "listen", leave)
+    receiver.subscription.kick()
+    eventually(lambda: receiver.background.current not in (None, before))
+    eventually(lambda: receiver.subscription is not None)
     lease.release()
 
     assert waiter.result(SOON).token > lease.token
@@ -149,7 +152,7 @@ def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventual
         refused.append(True)
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("lockfast.backends.redis._sync.waiting.runtime.spawn", refuse)
+    monkeypatch.setattr("lockfast.backends.waiting._sync.background.runtime.spawn", refuse)
     waiter = flavour.start(locks.lock("door", renew=False).acquire, timeout=30)
     eventually(lambda: refused)
     monkeypatch.undo()
@@ -163,15 +166,16 @@ def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
     """A claim names its inbox only after the subscription: earlier wakeups would be lost."""
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()
-    inbox = inbox_of(locks)
+    backend = getattr(locks, "_inner", locks)._client.backend
+    inbox, transport = backend._inbox, backend._transport
     opened: list[tuple[bytes, str]] = []
-    subscribe = inbox._transport.subscribe
+    subscribe = transport.subscribe
 
     def watched(channel: bytes, hear: object, *, deadline: float) -> object:
-        opened.append((channel, inbox.name))
+        opened.append((channel, inbox.channel))
         return subscribe(channel, hear, deadline=deadline)
 
-    inbox._transport.subscribe = watched
+    transport.subscribe = watched
     waiter = flavour.start(locks.lock("door").acquire, timeout=30)
     until_it_listens(server, locks, eventually)
     cut_off_inboxes(server)
@@ -180,7 +184,7 @@ def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
     waiter.result(10)
 
     assert all(not channel.endswith(name.encode()) for channel, name in opened)
-    assert opened[-1][0].endswith(inbox.name.encode())
+    assert opened[-1][0].endswith(inbox.channel.encode())
 
 
 def test_waiting_processes_killed_together_cost_one_window(flavour, server, puppet, eventually):

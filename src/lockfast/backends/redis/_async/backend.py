@@ -15,10 +15,11 @@ from lockfast.backends.redis._async.topology import (
     transport_of_client,
     transport_to_url,
 )
-from lockfast.backends.redis._async.waiting import AsyncRedisInbox
+from lockfast.backends.redis._async.waiting import AsyncRedisWaiting, WaitingClaim
 from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_ALIASES, SERVER_OPTIONS
 from lockfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from lockfast.backends.redis.resp import ErrorReply, Reply
+from lockfast.backends.waiting._async.inbox import AsyncInbox
 from lockfast.core.door import ADMISSION_WINDOW_SECONDS, capacity_conflict
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import LockError
@@ -38,7 +39,6 @@ from lockfast.runtime import fork
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from lockfast.backends.redis.wait_schedule import WaitingClaim
     from lockfast.model import Claim, Crowd, Finding, Holder
     from lockfast.runtime.clock import Clock
 
@@ -131,16 +131,17 @@ class AsyncRedisBackend(AsyncBackend):
             self.renewals_at_once = RENEW_BATCH
         self._clock = clock
         self._keys = requests.RedisKeys(checked_namespace(namespace))
-        self._inbox = AsyncRedisInbox(transport, self._keys, clock)
+        self._waiting = AsyncRedisWaiting(transport, self._keys, clock)
+        self._inbox = AsyncInbox[WaitingClaim](self._waiting, clock)
         fork.reset_in_child(self)
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        waiting = self._inbox.lines.waiting.get(claim.id)
+        waiting = self._inbox.waiter(claim.id)
         if waiting is not None and (pushed := self._pushed(waiting)) is not None:
-            self._inbox.forget(claim.id)
+            self._inbox.left(claim.id)
             return pushed
         asked_at = self._clock.now()
-        inbox = self._inbox.name if claim.queues else ""
+        inbox = self._inbox.channel if claim.queues else ""
         request = requests.acquire(self._keys.of(claim.name), claim, inbox)
         if self._durability is None:
             reply = await self._transport.ask(request, deadline=deadline)
@@ -156,16 +157,20 @@ class AsyncRedisBackend(AsyncBackend):
                 raise unproven
         if reply.__class__ is int:
             if waiting is not None:
-                self._inbox.forget(claim.id)
+                self._inbox.left(claim.id)
             return Grant(claim, reply, claim.ttl)
         refused = read(redis_replies.refused, reply, transport=self._transport)
         if isinstance(refused, int):
             raise capacity_conflict(claim, in_use=refused)
         in_line = refused
         if in_line.number is None:
-            self._inbox.forget(claim.id)
+            self._inbox.left(claim.id)
             return Held(in_line.holders, None, in_line.ends_in, in_line.closing)
-        self._inbox.stands(claim, in_line, inbox=inbox, asked_at=asked_at)
+        self._inbox.joined(
+            WaitingClaim(claim, in_line.epoch, in_line.last_token, asked_at),
+            ends_at=self._waiting.ends_at(in_line.ends_in),
+            asked_on=inbox,
+        )
         return Held(in_line.holders, in_line.number, WAKEUP_ONLY, in_line.closing)
 
     async def try_acquire_all(
@@ -228,7 +233,7 @@ class AsyncRedisBackend(AsyncBackend):
         return read(redis_replies.truth, reply, transport=self._transport)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        self._inbox.forget(claim.id)
+        self._inbox.left(claim.id)
         request = requests.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
         reply = await self._call("withdraw", request, deadline=deadline)
         read(redis_replies.truth, reply, transport=self._transport)
@@ -237,7 +242,7 @@ class AsyncRedisBackend(AsyncBackend):
         await self._inbox.wait(claim, deadline=deadline)
 
     def wake(self, claim: Claim) -> None:
-        self._inbox.wake(claim.id)
+        self._inbox.wake([claim.id])
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """The deadline applies to each request, because a long line takes several requests."""
@@ -310,7 +315,9 @@ class AsyncRedisBackend(AsyncBackend):
     async def aclose(self) -> None:
         transports = {self._transport, self._slow_transport}
         await runtime.run_all_steps(
-            self._inbox.stop, *(transport.close for transport in transports)
+            self._inbox.stop,
+            self._waiting.stop,
+            *(transport.close for transport in transports),
         )
 
     def after_fork_in_child(self) -> None:
@@ -318,16 +325,22 @@ class AsyncRedisBackend(AsyncBackend):
         for transport in {self._transport, self._slow_transport}:
             transport.after_fork_in_child()
         self._inbox.after_fork_in_child()
+        self._waiting.after_fork_in_child()
 
     def _pushed(self, waiting: WaitingClaim) -> Grant | None:
         """Return the grant that a wakeup message proves; None if the claim has to ask the store."""
         claim = waiting.claim
-        if waiting.token is None or not self._may_be_pushed(claim):
+        token = self._inbox.heard(claim.id)
+        # Tokens only grow. So a token larger than the last reply's was granted after that reply,
+        # and its admission window began after we sent the request. A message with any other token
+        # is about an earlier admission, which had ended by then, because otherwise the reply would
+        # have been a grant.
+        if token is None or token <= waiting.last_token or not self._may_be_pushed(claim):
             return None
         window = Window(waiting.asked_at, min(ADMISSION_WINDOW_SECONDS, claim.ttl))
         if self._clock.now() - window.since > window.seconds * PUSHED_GRANT_FRACTION:
             return None
-        return Grant(claim, waiting.token, claim.ttl, window)
+        return Grant(claim, token, claim.ttl, window)
 
     def _may_be_pushed(self, claim: Claim) -> bool:
         """Return whether a message proves the claim's grant without a request to the store.

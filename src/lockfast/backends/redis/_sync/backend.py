@@ -17,10 +17,11 @@ from lockfast.backends.redis._sync.topology import (
     transport_of_client,
     transport_to_url,
 )
-from lockfast.backends.redis._sync.waiting import RedisInbox
+from lockfast.backends.redis._sync.waiting import RedisWaiting, WaitingClaim
 from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_ALIASES, SERVER_OPTIONS
 from lockfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from lockfast.backends.redis.resp import ErrorReply, Reply
+from lockfast.backends.waiting._sync.inbox import Inbox
 from lockfast.core.door import ADMISSION_WINDOW_SECONDS, capacity_conflict
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import LockError
@@ -40,7 +41,6 @@ from lockfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lockfast.backends.redis.wait_schedule import WaitingClaim
     from lockfast.model import Claim, Crowd, Finding, Holder
     from lockfast.runtime.clock import Clock
 
@@ -133,16 +133,17 @@ class RedisBackend(Backend):
             self.renewals_at_once = RENEW_BATCH
         self._clock = clock
         self._keys = requests.RedisKeys(checked_namespace(namespace))
-        self._inbox = RedisInbox(transport, self._keys, clock)
+        self._waiting = RedisWaiting(transport, self._keys, clock)
+        self._inbox = Inbox[WaitingClaim](self._waiting, clock)
         fork.reset_in_child(self)
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        waiting = self._inbox.lines.waiting.get(claim.id)
+        waiting = self._inbox.waiter(claim.id)
         if waiting is not None and (pushed := self._pushed(waiting)) is not None:
-            self._inbox.forget(claim.id)
+            self._inbox.left(claim.id)
             return pushed
         asked_at = self._clock.now()
-        inbox = self._inbox.name if claim.queues else ""
+        inbox = self._inbox.channel if claim.queues else ""
         request = requests.acquire(self._keys.of(claim.name), claim, inbox)
         if self._durability is None:
             reply = self._transport.ask(request, deadline=deadline)
@@ -158,16 +159,20 @@ class RedisBackend(Backend):
                 raise unproven
         if reply.__class__ is int:
             if waiting is not None:
-                self._inbox.forget(claim.id)
+                self._inbox.left(claim.id)
             return Grant(claim, reply, claim.ttl)
         refused = read(redis_replies.refused, reply, transport=self._transport)
         if isinstance(refused, int):
             raise capacity_conflict(claim, in_use=refused)
         in_line = refused
         if in_line.number is None:
-            self._inbox.forget(claim.id)
+            self._inbox.left(claim.id)
             return Held(in_line.holders, None, in_line.ends_in, in_line.closing)
-        self._inbox.stands(claim, in_line, inbox=inbox, asked_at=asked_at)
+        self._inbox.joined(
+            WaitingClaim(claim, in_line.epoch, in_line.last_token, asked_at),
+            ends_at=self._waiting.ends_at(in_line.ends_in),
+            asked_on=inbox,
+        )
         return Held(in_line.holders, in_line.number, WAKEUP_ONLY, in_line.closing)
 
     def try_acquire_all(
@@ -230,7 +235,7 @@ class RedisBackend(Backend):
         return read(redis_replies.truth, reply, transport=self._transport)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        self._inbox.forget(claim.id)
+        self._inbox.left(claim.id)
         request = requests.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
         reply = self._call("withdraw", request, deadline=deadline)
         read(redis_replies.truth, reply, transport=self._transport)
@@ -239,7 +244,7 @@ class RedisBackend(Backend):
         self._inbox.wait(claim, deadline=deadline)
 
     def wake(self, claim: Claim) -> None:
-        self._inbox.wake(claim.id)
+        self._inbox.wake([claim.id])
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """The deadline applies to each request, because a long line takes several requests."""
@@ -311,23 +316,33 @@ class RedisBackend(Backend):
 
     def close(self) -> None:
         transports = {self._transport, self._slow_transport}
-        runtime.run_all_steps(self._inbox.stop, *(transport.close for transport in transports))
+        runtime.run_all_steps(
+            self._inbox.stop,
+            self._waiting.stop,
+            *(transport.close for transport in transports),
+        )
 
     def after_fork_in_child(self) -> None:
         """Start afresh in the child, without any of the parent's state."""
         for transport in {self._transport, self._slow_transport}:
             transport.after_fork_in_child()
         self._inbox.after_fork_in_child()
+        self._waiting.after_fork_in_child()
 
     def _pushed(self, waiting: WaitingClaim) -> Grant | None:
         """Return the grant that a wakeup message proves; None if the claim has to ask the store."""
         claim = waiting.claim
-        if waiting.token is None or not self._may_be_pushed(claim):
+        token = self._inbox.heard(claim.id)
+        # Tokens only grow. So a token larger than the last reply's was granted after that reply,
+        # and its admission window began after we sent the request. A message with any other token
+        # is about an earlier admission, which had ended by then, because otherwise the reply would
+        # have been a grant.
+        if token is None or token <= waiting.last_token or not self._may_be_pushed(claim):
             return None
         window = Window(waiting.asked_at, min(ADMISSION_WINDOW_SECONDS, claim.ttl))
         if self._clock.now() - window.since > window.seconds * PUSHED_GRANT_FRACTION:
             return None
-        return Grant(claim, waiting.token, claim.ttl, window)
+        return Grant(claim, token, claim.ttl, window)
 
     def _may_be_pushed(self, claim: Claim) -> bool:
         """Return whether a message proves the claim's grant without a request to the store.
