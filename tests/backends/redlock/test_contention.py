@@ -40,7 +40,7 @@ def nobody_looks(monkeypatch):
 def until_heard(locks, eventually):
     """Wait until a client listens to every node."""
     inbox = getattr(locks, "_inner", locks)._client.backend._inbox
-    eventually(lambda: len([one for one in inbox._listeners.values() if one.subscription]) == 5)
+    eventually(lambda: all(one.subscription for one in inbox.receivers))
 
 
 @pytest.mark.usefixtures("nobody_looks")

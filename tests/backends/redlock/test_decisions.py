@@ -188,16 +188,19 @@ class StandIns:
 class NoInbox:
     """Stands in for an inbox, with or without a waiting claim."""
 
-    name = ""
+    channel = ""
 
     def __init__(self, *, waits: bool) -> None:
         self._waiting = RefusedClaim(CLAIM, since=999.0, looked_at=999.0) if waits else None
 
-    def waiting(self, _claim_id) -> RefusedClaim | None:
+    def waiter(self, _claim_id) -> RefusedClaim | None:
         return self._waiting
 
-    def forget(self, _claim_id) -> bool:
-        return False
+    def left(self, _claim_id) -> None:
+        return None
+
+    def joined(self, waiting: RefusedClaim) -> None:
+        self._waiting = waiting
 
 
 CLAIM = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=10.0)

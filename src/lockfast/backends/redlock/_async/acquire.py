@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lockfast.backends.redis.requests import SECOND
 from lockfast.backends.redlock import errors
 from lockfast.backends.redlock import replies as redlock_replies
+from lockfast.backends.redlock._async.waiting import RefusedClaim
 from lockfast.backends.redlock.node import first_of
 from lockfast.core.quorum import Floor, NodeVote, Verdict, allotted, may_agree, validity, verdict
 from lockfast.errors import LockError
@@ -24,10 +25,10 @@ from lockfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from lockfast.backends.redlock._async.quorum_call import AsyncQuorumCalls
-    from lockfast.backends.redlock._async.waiting import AsyncRedlockInbox, RefusedClaim
     from lockfast.backends.redlock.address import RedlockOptions
     from lockfast.backends.redlock.requests import NodeRequests
     from lockfast.backends.redlock.round import Round
+    from lockfast.backends.waiting._async.inbox import AsyncInbox
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
 
@@ -57,7 +58,7 @@ class AsyncRedlockAcquire:
         self,
         asking: AsyncQuorumCalls,
         questions: NodeRequests,
-        inbox: AsyncRedlockInbox,
+        inbox: AsyncInbox[RefusedClaim],
         options: RedlockOptions,
         clock: Clock,
     ) -> None:
@@ -94,7 +95,7 @@ class AsyncRedlockAcquire:
             await self._undo(one, found)
             self._expect(one)
             return Held((), None, self._soon())
-        self._inbox.forget(claim.id)
+        self._inbox.left(claim.id)
         return Grant(claim, token, claim.ttl)
 
     def after_fork_in_child(self) -> None:
@@ -105,12 +106,12 @@ class AsyncRedlockAcquire:
 
     async def _asked(self, one: AcquireAttempt) -> Round:
         claim = one.claim
-        waiting = self._inbox.waiting(claim.id)
+        waiting = self._inbox.waiter(claim.id)
         question = self._questions.acquire(
             claim,
             attempt=one.number,
             floor=one.floor,
-            inbox=self._inbox.name if claim.queues else "",
+            inbox=self._inbox.channel if claim.queues else "",
             waited=0.0 if waiting is None else self._clock.now() - waiting.since,
         )
         first = None if waiting is None else first_of(self._asking.nodes)
@@ -249,7 +250,7 @@ class AsyncRedlockAcquire:
         The first node may open a moment before the other nodes. A claim that asked then would get
         only some of the nodes, and would wait for nodes that hang.
         """
-        waiting = self._inbox.waiting(one.claim.id)
+        waiting = self._inbox.waiter(one.claim.id)
         if waiting is None:
             return held
         [shut] = held.closing
@@ -258,8 +259,9 @@ class AsyncRedlockAcquire:
         return replace(held, retry_in=max(0.001, min(left, WAITER_POLL_SECONDS)))
 
     def _expect(self, one: AcquireAttempt) -> None:
-        if one.claim.queues:
-            self._inbox.expect(one.claim, since=one.started)
+        if one.claim.queues and self._inbox.waiter(one.claim.id) is None:
+            since = one.started
+            self._inbox.joined(RefusedClaim(one.claim, since, looked_at=since))
 
     def _soon(self) -> float:
         return 0.001 + SPLIT_VOTE_PAUSE_SECONDS * self._clock.jitter()

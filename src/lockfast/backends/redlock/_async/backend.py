@@ -16,7 +16,7 @@ from lockfast.backends.redlock import errors as redlock_errors
 from lockfast.backends.redlock import replies as redlock_replies
 from lockfast.backends.redlock._async.acquire import AsyncRedlockAcquire
 from lockfast.backends.redlock._async.quorum_call import AsyncQuorumCalls, nodes_at
-from lockfast.backends.redlock._async.waiting import AsyncRedlockInbox
+from lockfast.backends.redlock._async.waiting import AsyncRedlockWaiting, RefusedClaim
 from lockfast.backends.redlock.address import (
     OWN_OPTIONS,
     addresses_of_clients,
@@ -28,6 +28,7 @@ from lockfast.backends.redlock.diagnostics import NEEDED_COMMANDS, all_findings,
 from lockfast.backends.redlock.node import NodeMismatch, NodeTerms, NotEnrolled
 from lockfast.backends.redlock.requests import NodeRequests
 from lockfast.backends.redlock.round import Round
+from lockfast.backends.waiting._async.inbox import AsyncInbox
 from lockfast.core.naming import checked_namespace
 from lockfast.core.quorum import majority, nodes_to_end, renewal
 from lockfast.errors import ConfigurationError, LockError
@@ -153,7 +154,11 @@ class AsyncRedlockBackend(AsyncBackend):
         terms = NodeTerms(self._questions, options.max_ttl, options.durable)
         self._nodes = nodes_at(addresses, terms, clock)
         self._asking = AsyncQuorumCalls(self._nodes, terms, clock)
-        self._inbox = AsyncRedlockInbox(self._nodes, self._questions.names, clock)
+        self._inbox = AsyncInbox[RefusedClaim](
+            AsyncRedlockWaiting(self._nodes, self._questions.names),
+            clock,
+            thread_name="lockfast-redlock-inbox",
+        )
         self._claiming = AsyncRedlockAcquire(
             self._asking, self._questions, self._inbox, options, clock
         )
@@ -190,7 +195,7 @@ class AsyncRedlockBackend(AsyncBackend):
         return bool(ended) and ended + number - len(confirmed) >= majority(number)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        inbox = self._inbox.name if self._inbox.forget(claim.id) else ""
+        inbox = "" if self._inbox.left(claim.id) is None else self._inbox.channel
         question = self._questions.withdraw(claim, tombstone=tombstone, inbox=inbox)
         await self._end(question, claim, deadline=deadline, what="the withdrawal")
 
@@ -223,7 +228,7 @@ class AsyncRedlockBackend(AsyncBackend):
         await self._inbox.wait(claim, deadline=deadline)
 
     def wake(self, claim: Claim) -> None:
-        self._inbox.wake(claim.id)
+        self._inbox.wake([claim.id])
 
     # -- for operators -----------------------------------------------------------------
 
@@ -350,6 +355,8 @@ class AsyncRedlockBackend(AsyncBackend):
         del client, deadline
 
     async def aclose(self) -> None:
+        self._inbox.end()
+        self._nodes.hang_up()  # interrupts listeners that are connecting, which `stop` joins
         await runtime.run_all_steps(self._inbox.stop, self._asking.stop, self._nodes.close)
 
     def after_fork_in_child(self) -> None:

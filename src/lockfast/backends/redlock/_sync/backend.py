@@ -18,7 +18,7 @@ from lockfast.backends.redlock import errors as redlock_errors
 from lockfast.backends.redlock import replies as redlock_replies
 from lockfast.backends.redlock._sync.acquire import RedlockAcquire
 from lockfast.backends.redlock._sync.quorum_call import QuorumCalls, nodes_at
-from lockfast.backends.redlock._sync.waiting import RedlockInbox
+from lockfast.backends.redlock._sync.waiting import RedlockWaiting, RefusedClaim
 from lockfast.backends.redlock.address import (
     OWN_OPTIONS,
     addresses_of_clients,
@@ -30,6 +30,7 @@ from lockfast.backends.redlock.diagnostics import NEEDED_COMMANDS, all_findings,
 from lockfast.backends.redlock.node import NodeMismatch, NodeTerms, NotEnrolled
 from lockfast.backends.redlock.requests import NodeRequests
 from lockfast.backends.redlock.round import Round
+from lockfast.backends.waiting._sync.inbox import Inbox
 from lockfast.core.naming import checked_namespace
 from lockfast.core.quorum import majority, nodes_to_end, renewal
 from lockfast.errors import ConfigurationError, LockError
@@ -155,7 +156,11 @@ class RedlockBackend(Backend):
         terms = NodeTerms(self._questions, options.max_ttl, options.durable)
         self._nodes = nodes_at(addresses, terms, clock)
         self._asking = QuorumCalls(self._nodes, terms, clock)
-        self._inbox = RedlockInbox(self._nodes, self._questions.names, clock)
+        self._inbox = Inbox[RefusedClaim](
+            RedlockWaiting(self._nodes, self._questions.names),
+            clock,
+            thread_name="lockfast-redlock-inbox",
+        )
         self._claiming = RedlockAcquire(self._asking, self._questions, self._inbox, options, clock)
         fork.reset_in_child(self)
 
@@ -190,7 +195,7 @@ class RedlockBackend(Backend):
         return bool(ended) and ended + number - len(confirmed) >= majority(number)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        inbox = self._inbox.name if self._inbox.forget(claim.id) else ""
+        inbox = "" if self._inbox.left(claim.id) is None else self._inbox.channel
         question = self._questions.withdraw(claim, tombstone=tombstone, inbox=inbox)
         self._end(question, claim, deadline=deadline, what="the withdrawal")
 
@@ -221,7 +226,7 @@ class RedlockBackend(Backend):
         self._inbox.wait(claim, deadline=deadline)
 
     def wake(self, claim: Claim) -> None:
-        self._inbox.wake(claim.id)
+        self._inbox.wake([claim.id])
 
     # -- for operators -----------------------------------------------------------------
 
@@ -344,6 +349,8 @@ class RedlockBackend(Backend):
         del client, deadline
 
     def close(self) -> None:
+        self._inbox.end()
+        self._nodes.hang_up()  # interrupts listeners that are connecting, which `stop` joins
         runtime.run_all_steps(self._inbox.stop, self._asking.stop, self._nodes.close)
 
     def after_fork_in_child(self) -> None:
