@@ -20,6 +20,7 @@ from lockfast.backends.etcd import errors, requests
 from lockfast.backends.etcd.http2.frames import NotHttp2
 from lockfast.backends.etcd.protobuf import UnreadableMessage
 from lockfast.backends.etcd.replies import Watched, read_reply
+from lockfast.backends.waiting._sync.background import Background
 from lockfast.errors import BackendUnavailable
 from lockfast.runtime import fork
 from lockfast.runtime import threads as runtime
@@ -27,6 +28,7 @@ from lockfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from lockfast.backends.etcd._sync.members import Members
     from lockfast.backends.etcd.connection_threads import WatchStream
+    from lockfast.backends.waiting._sync.background import BackgroundRun
     from lockfast.runtime.clock import Clock
 
 WatchCallback = Callable[[Watched | None], None]
@@ -50,7 +52,7 @@ class Watcher:
         self._watches: dict[int, WatchCallback] = {}
         self._known: dict[WatchCallback, int] = {}
         self._stream: WatchStream | None = None
-        self._task: runtime.Task | None = None
+        self._background = Background(self._listen, name="lockfast-watch", clock=clock)
         self._is_closed = False
 
     def watch(
@@ -92,31 +94,35 @@ class Watcher:
         return stream
 
     def _open(self, deadline: float) -> None:
-        if self._task is not None:
-            self._task.join()  # the task is still closing the previous stream
+        self._background.stop()  # it may still be closing the previous stream
         stream = self._members.watch(self._hear, deadline=deadline)
         self._stream = stream
+        is_read = False
         try:
-            self._task = runtime.spawn(partial(self._listen, stream), name="lockfast-watch")
-        except BaseException as error:
-            # Nobody would read the stream, so its watches would never fire.
-            self._end(stream)
-            if isinstance(error, RuntimeError):
-                raise BackendUnavailable(
-                    f"{self._members.where}: no thread could be started to listen to it ({error})"
-                ) from error
-            raise
+            is_read = self._background.is_running()
+        finally:
+            if not is_read:
+                # Nobody would read the stream, so its watches would never fire.
+                self._end(stream)
+        if not is_read:
+            raise BackendUnavailable(
+                f"{self._members.where}: no thread could be started to listen to it"
+            )
 
-    def _listen(self, stream: WatchStream) -> None:
+    def _listen(self, run: BackgroundRun) -> bool:
+        """Read the stream until it ends; a stream of its own is opened for each run."""
+        stream = self._stream
+        if stream is None:
+            return False
         try:
-            while not self._is_closed and stream.listen(
-                until=self._clock.now() + LISTEN_MAX_SECONDS
-            ):
-                pass
+            while not self._is_closed and self._background.is_wanted(run):
+                if not stream.listen(until=self._clock.now() + LISTEN_MAX_SECONDS):
+                    break
         finally:
             # This must run even if all tasks were cancelled, because every client that watches must
             # read again.
             self._end(stream)
+        return False
 
     def _end(self, stream: WatchStream) -> None:
         self._members.stream_ended(stream)
@@ -171,13 +177,13 @@ class Watcher:
         """End all watches."""
         self._is_closed = True
         self._opening.end()
-        stream, task = self._stream, self._task
-        if stream is not None:
+        self._background.end()
+        if (stream := self._stream) is not None:
             stream.kick()
-        if task is not None:
-            task.join()
+        self._background.stop()
 
     def abandon_connection(self) -> None:
         """Abandon the stream in a forked child; the parent process still uses it."""
         self._is_closed = True
+        self._background.after_fork_in_child()
         fork.abandon(self._stream)
