@@ -300,6 +300,18 @@ def test_without_notifications_a_new_first_claim_is_checked_soon():
     assert schedule.due_at() == 0.5 + HEAD_POLL_FIRST_SECONDS
 
 
+def test_without_notifications_a_new_first_claim_at_the_head_is_checked_as_often_at_first():
+    schedule = probes(notifies=False)
+    for _ in range(9):
+        schedule.add(queued(1), now=0.0, ends_at=FOREVER, is_head=True)
+    schedule.add(queued(2), now=0.0, ends_at=FOREVER)
+
+    schedule.remove("claim 1", now=0.5)
+    schedule.add(queued(2), now=0.5, ends_at=FOREVER, is_head=True)
+
+    assert schedule.due_at() == 0.5 + HEAD_POLL_FIRST_SECONDS
+
+
 # -- always ----------------------------------------------------------------------------------
 
 

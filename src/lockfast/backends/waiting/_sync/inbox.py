@@ -194,7 +194,8 @@ class Inbox(Generic[W]):
         """Return when the claim should ask again."""
         running = [one.background.is_running() for one in self.receivers]
         is_running, now = any(running), self.clock.now()
-        subscription = self.receivers[0].subscription if is_running else None
+        found = (one.subscription for one in self.receivers if one.subscription is not None)
+        subscription = next(found, None) if is_running else None
         if not is_running or (subscription is None and now >= self.polling_until):
             with self.state:
                 is_first = self.schedule.is_first(claim)
