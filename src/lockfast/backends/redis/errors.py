@@ -142,6 +142,7 @@ def check_mode(greeting: object, *, where: str) -> None:
 
 _LOGIN = {
     "without any password configured": "NOPASS",
+    "no password is set": "NOPASS",  # in Redis 5 and older
     "invalid username-password": "WRONGPASS",
     "invalid password": "WRONGPASS",
     "authentication required": "NOAUTH",
