@@ -1,0 +1,229 @@
+"""The TLS options: what of a certificate is checked, and which files are used when."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers.redis import shared_tls_server
+
+from lockfast import ConfigurationError, Locks
+from lockfast_challenge.servers.certificates import certificates
+from lockfast_challenge.servers.redis import RedisServer
+
+PASSWORD = "open-sesame-4711"
+"""The password of the encrypted key, which must not appear anywhere."""
+
+
+def openssl(*arguments: str | Path) -> str:
+    command = ["openssl", *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def identity() -> dict[str, str]:
+    """Our own certificate, for which the server asks."""
+    return {"tls_cert": certificates().certificate, "tls_key": certificates().key}
+
+
+@pytest.fixture
+def by_another_name() -> str:
+    """The URL of the server by a name that its certificate does not have."""
+    return shared_tls_server().url.replace("127.0.0.1", "localhost")
+
+
+@pytest.fixture
+def strangers(tmp_path) -> str:
+    """The certificate of an authority that did not sign the server's."""
+    path = tmp_path / "strangers.pem"
+    openssl(
+        *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
+        *("-days", "2", "-subj", "/CN=strangers", "-keyout", tmp_path / "strangers.key"),
+        *("-out", path),
+    )
+    return str(path)
+
+
+# -- tls_verify ------------------------------------------------------------------------
+
+
+def test_by_default_authority_and_name_are_checked(by_another_name, identity, strangers, drivers):
+    trusted = certificates().authority
+    for url, authority in (
+        (by_another_name, trusted),
+        (shared_tls_server().url, strangers),
+    ):
+        for one in drivers(url, tls_ca=authority, **identity):
+            with pytest.raises(ConfigurationError, match="certificate"):
+                one.acquire("door", timeout=5)
+
+
+def test_verification_of_the_authority_alone(by_another_name, identity, strangers, drivers):
+    options = {"tls_verify": "ca", **identity}
+
+    for one in drivers(by_another_name, tls_ca=certificates().authority, **options):
+        one.release(one.acquire("door"))
+    for one in drivers(by_another_name, tls_ca=strangers, **options):
+        with pytest.raises(ConfigurationError, match="certificate"):
+            one.acquire("door", timeout=5)
+
+
+@pytest.mark.parametrize("word", ["none", "false", False])
+def test_no_verification(by_another_name, identity, strangers, drivers, word):
+    for one in drivers(by_another_name, tls_ca=strangers, tls_verify=word, **identity):
+        one.release(one.acquire("door"))
+
+
+# -- files -----------------------------------------------------------------------------
+
+
+def test_authorities_in_a_folder(tmp_path, identity, drivers):
+    """The names of the files are hashes, as `openssl rehash` makes them."""
+    authority = certificates().authority
+    hashed = openssl("x509", "-noout", "-hash", "-in", authority).strip()
+    shutil.copy(authority, tmp_path / f"{hashed}.0")
+
+    for one in drivers(shared_tls_server().url, tls_ca_path=str(tmp_path), **identity):
+        one.release(one.acquire("door"))
+
+
+@pytest.fixture
+def encrypted(tmp_path) -> dict[str, str]:
+    """Our own certificate with an encrypted key, and the authority."""
+    key = tmp_path / "encrypted.key"
+    encrypting = "-aes128", "-passout", f"pass:{PASSWORD}"
+    openssl("ec", *encrypting, "-in", certificates().key, "-out", key)
+    return {
+        "tls_ca": certificates().authority,
+        "tls_cert": certificates().certificate,
+        "tls_key": str(key),
+    }
+
+
+def test_an_encrypted_key(encrypted, drivers):
+    options = {**encrypted, "tls_key_password": PASSWORD}
+
+    for one in drivers(shared_tls_server().url, **options):
+        assert PASSWORD not in repr(one.locks)
+        one.release(one.acquire("door"))
+
+
+OPEN = """
+import sys
+from lockfast import ConfigurationError, Locks
+try:
+    Locks(sys.argv[1], **dict(one.split("=", 1) for one in sys.argv[2:]))
+except ConfigurationError as error:
+    print("refused:", error)
+"""
+AS_SESSION = (
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execvp(sys.argv[1], sys.argv[1:])"
+)
+"""Makes the terminal on stdin the controlling one: OpenSSL asks for passwords there."""
+
+
+@pytest.mark.parametrize("given", [[], ["tls_key_password="], ["tls_key_password=wrong"]])
+def test_an_encrypted_key_without_its_password_is_refused_and_nobody_is_asked(encrypted, given):
+    """A service that asked its terminal for a password would hang instead of starting."""
+    options = [f"{name}={value}" for name, value in encrypted.items()]
+    keyboard, terminal = os.openpty()
+    try:
+        told = subprocess.run(
+            [
+                *(sys.executable, "-c", AS_SESSION, sys.executable, "-c", OPEN),
+                *("rediss://localhost", *options, *given),
+            ],
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        os.set_blocking(keyboard, False)
+        with pytest.raises(BlockingIOError):
+            os.read(keyboard, 1000)  # the prompt, if there was one
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+
+    assert told.stdout.startswith("refused: rediss://localhost: a file with a certificate or a key")
+    assert "tls_key_password" in told.stdout
+    assert told.stderr == ""
+
+
+def test_files_that_were_replaced_are_used_by_the_next_connection(
+    tmp_path, identity, strangers, drivers
+):
+    """Certificates are renewed while programs run; a program need not be restarted for that."""
+    authority = tmp_path / "authority.pem"
+    with RedisServer(tls=certificates()) as server:
+        shutil.copy(certificates().authority, authority)
+        clients = drivers(server.url, tls_ca=str(authority), **identity)
+        for one in clients:
+            one.release(one.acquire("door"))
+
+        _replace(authority, strangers)
+        server.kill()
+        server.start()
+        for one in clients:
+            with pytest.raises(ConfigurationError, match="certificate"):
+                one.acquire("door", timeout=5)
+
+        _replace(authority, certificates().authority)
+        for one in clients:
+            one.release(one.acquire("door"))
+
+
+def _replace(file: Path, source: str) -> None:
+    """Replace a file in one step, as programs that renew certificates do."""
+    new = file.with_suffix(".new")
+    shutil.copy(source, new)
+    new.replace(file)
+
+
+# -- refusals --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "sentence"),
+    [
+        ("rediss://h", {"tls_ca": "a", "ssl_ca_certs": "b"}, "tls_ca and ssl_ca_certs mean the"),
+        ("rediss://h?ssl_certfile=a", {"tls_cert": "b"}, "ssl_certfile and tls_cert mean the same"),
+        ("rediss://h", {"tls_key": "a"}, "give tls_cert too"),
+        ("rediss://h", {"tls_verify": "maybe"}, "full, ca or none is accepted"),
+        ("rediss://h", {"tls": False}, "says that TLS is used"),
+        ("rediss://h", {"tls_ca": "/nowhere.pem"}, r"/nowhere\.pem.*correct tls_ca"),
+        ("redis://h", {"tls_ca": "a"}, "tls_ca: only with TLS; write rediss://"),
+        ("redis://h?ssl_ca_certs=a", {}, "tls_ca: only with TLS; write rediss://"),
+        ("redis+sentinel://h/m", {"tls_verify": "ca"}, r"tls_verify.*write rediss\+sentinel://"),
+        ("redis+cluster://h", {"tls_cert": "a"}, r"tls_cert.*write rediss\+cluster://"),
+        ("etcd://h", {"tls_ca": "a"}, "tls_ca.*write etcds://"),
+        ("memcached://h?tls=false", {"tls_ca": "a"}, "tls_ca.*with tls=true"),
+        ("unix:///run/redis.sock", {"tls": True}, "a socket of this machine has no TLS"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(url, options, sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
+        Locks(url, **options)
+
+
+def test_two_names_of_one_option_may_say_the_same():
+    authority = certificates().authority
+
+    Locks("rediss://h", tls_ca=authority, ssl_ca_certs=authority).close()
+
+
+def test_two_switches_of_other_libraries_each_turn_one_check_off(by_another_name, drivers):
+    """redis-py has a switch for the name and one for the authority; ours has three values."""
+    options = {
+        **certificates().client_options(),
+        "ssl_check_hostname": False,
+        "ssl_cert_reqs": "required",
+    }
+    for one in drivers(by_another_name, **options):
+        one.release(one.acquire("door"))
