@@ -1,9 +1,10 @@
-"""Download servers from Debian's sid into the virtual environment, without installing anything.
+"""Download servers from other suites of Debian into the virtual environment, installing nothing.
 
-The newest servers are in no release that the tests run on. A separate apt, with its own
-configuration, lists and cache, resolves and downloads a package and its dependencies. The archives
-are unpacked, and each program gets a script that runs it with the loader and the C library that
-were downloaded with it. This needs no root and does not touch the system's packages, and
+The newest servers are in no release that the tests run on, so they come from sid; a line of the
+list may name another suite after a slash, as in `valkey-server/trixie`. A separate apt, with its
+own configuration, lists and cache, resolves and downloads a package and its dependencies. The
+archives are unpacked, and each program gets a script that runs it with the loader and the C library
+that were downloaded with it. This needs no root and does not touch the system's packages, and
 `lockfast_challenge.servers` finds the programs below `sys.prefix`:
 
     .venv/servers/mysql-server-core/bin/mysqld    the script
@@ -56,7 +57,7 @@ class CannotDownload(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line; the exit code is 1 if a package is still missing."""
-    parser = argparse.ArgumentParser(description="Download missing servers from Debian's sid.")
+    parser = argparse.ArgumentParser(description="Download missing servers from Debian.")
     parser.add_argument("--list", type=Path, default=LIST, help="which program is in which package")
     parser.add_argument("--folder", type=Path, default=Path(sys.prefix) / "servers", help="where")
     options = parser.parse_args(arguments)
@@ -80,26 +81,33 @@ def download_missing(packages: Mapping[str, Sequence[str]], folder: Path) -> Non
     folder.mkdir(parents=True, exist_ok=True)
     with _one_at_a_time(folder / ".lock"):
         for package in _missing(packages, folder):  # another process may have been faster
-            print(f"Downloading {package} from Debian's {SUITE} into {folder}", flush=True)
+            print(
+                f"Downloading {package} from Debian's {_suite(package)} into {folder}", flush=True
+            )
             # The folder is renamed when it is complete, so that a killed run leaves nothing that
             # looks complete.
-            begun = folder / f".{package}.begun"
+            begun = folder / f".{_name(package)}.begun"
             shutil.rmtree(begun, ignore_errors=True)
             begun.mkdir()
             download(package, begun)
             unpack(begun)
             for program in packages[package]:
                 write_script(program, begun)
-            shutil.rmtree(folder / package, ignore_errors=True)
-            begun.rename(folder / package)
+            shutil.rmtree(folder / _name(package), ignore_errors=True)
+            begun.rename(folder / _name(package))
 
 
 def _missing(packages: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
     return [
         package
         for package, programs in packages.items()
-        if not all((folder / package / "bin" / one).exists() for one in programs)
+        if not all((folder / _name(package) / "bin" / one).exists() for one in programs)
     ]
+
+
+def _name(package: str) -> str:
+    """Return the name of a package's folder."""
+    return package.replace("/", "-")
 
 
 @contextmanager
@@ -107,6 +115,11 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _suite(package: str) -> str:
+    """Return the suite that a package comes from."""
+    return package.partition("/")[2] or SUITE
 
 
 def download(package: str, folder: Path) -> None:
@@ -118,16 +131,17 @@ def download(package: str, folder: Path) -> None:
         raise CannotDownload(
             f"{package} cannot be checked without {KEYRING} of the package debian-archive-keyring"
         )
-    environment = {**os.environ, "APT_CONFIG": str(configure(folder / "apt"))}
-    install = ("-y", "--no-install-recommends", "--download-only", "install", package)
+    name, suite = package.partition("/")[0], _suite(package)
+    environment = {**os.environ, "APT_CONFIG": str(configure(folder / "apt", suite))}
+    install = ("-y", "--no-install-recommends", "--download-only", "install", name)
     for _ in range(ATTEMPTS):
         if all(_succeeds(["apt-get", *words], environment) for words in (("update",), install)):
             return
-    raise CannotDownload(f"{package} could not be downloaded from Debian's {SUITE}")
+    raise CannotDownload(f"{package} could not be downloaded from Debian's {suite}")
 
 
-def configure(folder: Path) -> Path:
-    """Write the configuration of an apt that uses only this suite and keeps everything in `folder`.
+def configure(folder: Path, suite: str) -> Path:
+    """Write the configuration of an apt that uses only one suite and keeps everything in `folder`.
 
     The mirror and the network settings, such as a proxy, come from the machine's own configuration.
     """
@@ -135,7 +149,7 @@ def configure(folder: Path) -> Path:
         (folder / needed).mkdir(parents=True)
     # Pretend that nothing is installed, so that all dependencies are downloaded.
     (folder / "status").touch()
-    (folder / "sources").write_text(f"deb [signed-by={KEYRING}] {_mirror()} {SUITE} main\n")
+    (folder / "sources").write_text(f"deb [signed-by={KEYRING}] {_mirror()} {suite} main\n")
     settings = {
         "Dir::State": folder / "state",
         "Dir::State::status": folder / "status",

