@@ -109,7 +109,6 @@ def test_a_store_is_opened_without_the_declarations_of_others():
 @pytest.mark.parametrize(
     ("missing", "url", "way_out"),
     [
-        ("redis", "rediss://host", 'pip install "lockfast[redis]"'),
         ("kazoo", "zookeeper://host", 'pip install "lockfast[zookeeper]"'),
         ("psycopg", "postgres://host/shop", 'pip install "lockfast[postgresql]"'),
         ("pymysql", "mariadb://app@host/shop", 'pip install "lockfast[mysql]"'),

@@ -8,8 +8,11 @@ client.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import accumulate, cycle, islice, product
 from random import Random
 from typing import Any, NamedTuple
@@ -22,6 +25,7 @@ from servers import etcd, memcached, redis
 from servers.hostile import Hostile, Hostility
 
 from lockfast import (
+    AsyncLocks,
     BackendMisbehaved,
     BackendUnavailable,
     ConfigurationError,
@@ -359,6 +363,45 @@ def test_one_reply_in_another_protocol_is_an_error_and_changes_nothing(scene):
             repeated = error is None and not is_lines
             assert repeated or isinstance(error, (BackendMisbehaved, *AWAY)), repr(error)
         scene.recovers(locks, name)
+
+
+def test_a_client_leaves_a_connection_that_brings_no_reply(scene):
+    """Other messages may go on for ever, but a new connection to the server would bring replies."""
+    with scene.hostile() as hostile:
+        name = new_name()
+        locks = scene.client(hostile.url, request_timeout=BRIEF)
+        insisted(scene, locks, name).release()
+        hostile.turn(Hostility("flood", UNASKED[scene.scheme], is_once=True))
+
+        outcome = scene.asked(locks, name, timeout=BRIEF)
+
+        assert hostile.has_struck.is_set()
+        if isinstance(outcome, LockError):
+            assert isinstance(outcome, AWAY), repr(outcome)
+        else:
+            outcome.release()
+        scene.recovers(locks, name)
+
+
+@pytest.mark.parametrize("scheme", PLAIN)
+def test_a_connect_whose_time_is_up_leaves_no_error_that_asyncio_reports(scheme, namespace):
+    """The time is up at different points of connecting; none may leave a failed future behind."""
+    url = f"{scheme}://127.0.0.1:{PLAIN[scheme]().port}"
+    reported: list[str] = []
+
+    async def connect() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+        for step in range(200):
+            within = 0.0002 + 0.00002 * step
+            async with AsyncLocks(url, namespace=namespace, request_timeout=within) as locks:
+                with suppress(LockError):
+                    await locks.lock("door").acquire(timeout=0)
+        gc.collect()
+
+    asyncio.run(connect())
+
+    assert not reported
 
 
 # -- TLS -----------------------------------------------------------------------------------

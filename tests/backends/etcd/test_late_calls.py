@@ -12,6 +12,8 @@ from lockfast.backends.etcd.connection_aio import EtcdConnection, PendingCall
 from lockfast.backends.etcd.http2 import frames
 from lockfast.backends.etcd.http2.frames import frame
 from lockfast.backends.etcd.http2.grpc import BrokenCall, prefixed
+from lockfast.backends.network.codec import SILENCE_SECONDS
+from lockfast.testing import run_in_virtual_time
 
 LONG = 3600.0
 ONE_AT_A_TIME = frame(
@@ -72,7 +74,7 @@ class Scene:
         """Let these calls time out just before something else arrives."""
         for one in calls:
             one.deadline = asyncio.get_running_loop().time()
-        self.connection._silent_since_write = None  # otherwise the connection may count as lost
+        self.connection._unanswered_since = None  # otherwise the connection may count as lost
         self.connection._look()
 
     async def flushed(self) -> list[tuple[int, int]]:
@@ -153,3 +155,21 @@ def test_a_connection_that_is_left_ends_with_the_last_that_is_late(number):
         assert scene.connection._is_lost
 
     told(story)
+
+
+def test_a_late_call_after_a_pause_fails_alone():
+    """The member was silent for long because nothing was asked of it; that is no sign of a cut."""
+
+    async def story() -> None:
+        scene = Scene(GREETING)
+        _, first = await scene.ask()
+        scene.connection.data_received(message(1, prefixed(b"reply")) + end(1))
+        assert await first == b"reply"
+
+        await asyncio.sleep(100 * SILENCE_SECONDS)
+        deadline = asyncio.get_running_loop().time() + SILENCE_SECONDS / 2
+        assert await scene.connection.ask(b"", b"request", deadline=deadline) == UNKNOWN
+
+        assert scene.connection.is_open
+
+    run_in_virtual_time(story())

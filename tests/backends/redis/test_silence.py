@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockfast import OutcomeUnknown
+from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast.backends.network.codec import SILENCE_SECONDS
 from lockfast.backends.network.target import Target
 from lockfast.backends.redis.address import ServerSettings
@@ -121,6 +121,23 @@ async def test_a_link_that_is_cut_is_lost_at_the_deadline_of_a_patient_request(
         await ask(connection, within=LONG)
 
     assert not connection.is_open
+
+
+@far
+async def test_a_request_on_a_connection_that_has_ended_fails_at_once(
+    connection: RedisConnection, there: Far
+) -> None:
+    """A server may close a new connection before the task that waited for it sends anything."""
+    unsent = ask(connection, within=LONG)
+    connection.connection_lost(None)
+    asked_at = asyncio.get_running_loop().time()
+
+    for late in (unsent, ask(connection, within=LONG)):
+        with pytest.raises(BackendUnavailable):
+            await late
+
+    assert asyncio.get_running_loop().time() == asked_at
+    assert there.written == []
 
 
 @far

@@ -53,7 +53,7 @@ class WatchStream(Listener):
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         super().__init__(ended, clock=clock)
         self._connection = connection
-        self._heard = connection.heard
+        self._heard = connection.answers
         self._watch_ping = WatchPing(clock.now())
         self._stream = StreamCall(head, hear, self.leave)
         connection.begin(self._stream)
@@ -66,7 +66,7 @@ class WatchStream(Listener):
     @property
     def awaits_ping_reply(self) -> bool:
         """Whether the member was pinged, and no data has arrived since."""
-        return self._watch_ping.awaits_ping_reply and self._heard == self._connection.heard
+        return self._watch_ping.awaits_ping_reply and self._heard == self._connection.answers
 
     def say(self, message: bytes) -> bool:
         """Start or end a watch by sending `message`; false if the stream is broken."""
@@ -89,8 +89,8 @@ class WatchStream(Listener):
         The event loop passes messages to `hear` as they arrive.
         """
         now = self._clock.now()
-        if self._heard != self._connection.heard:
-            self._heard = self._connection.heard
+        if self._heard != self._connection.answers:
+            self._heard = self._connection.answers
             self._watch_ping.heard(now)
         due = self._watch_ping.due(now)
         if due is PingAction.LEAVE:
@@ -144,14 +144,18 @@ class EtcdConnection(asyncio.Protocol):
         self.greeted: asyncio.Future[None] = self._loop.create_future()
         self._talk = Http2Connection()
         self._lost = lost
-        self.heard: int = 0
-        """Number of times that data arrived; a listener compares it with an earlier count."""
         self._is_lost = False
         self._is_flushing = False
         self._questions: set[PendingCall] = set()
-        self._silent_since_write: float | None = None
+        self._unanswered_since: float | None = None
+        """When the first call was made since the member last answered anything."""
         self._timer = SharedTimer(self._look)
         self._transport: asyncio.Transport
+
+    @property
+    def answers(self) -> int:
+        """How often the member has answered; a listener compares it with an earlier count."""
+        return self._talk.answers
 
     @property
     def is_open(self) -> bool:
@@ -167,6 +171,8 @@ class EtcdConnection(asyncio.Protocol):
         call = PendingCall(head, body, deadline=deadline, loop=self._loop)
         self.begin(call)
         self._questions.add(call)
+        if self._unanswered_since is None:
+            self._unanswered_since = self._loop.time()
         self._timer.at(deadline)
         try:
             return await call.outcome
@@ -205,8 +211,6 @@ class EtcdConnection(asyncio.Protocol):
         self._is_flushing = False
         said = b"" if self._is_lost else self._talk.outgoing()
         if said:
-            if self._silent_since_write is None:
-                self._silent_since_write = self._loop.time()
             self._transport.write(said)
             if self._transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
                 self.lose(ConnectionError("the member does not read what it is told"))
@@ -221,13 +225,15 @@ class EtcdConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass the replies to the calls that wait for them."""
-        self._silent_since_write = None
-        self.heard += 1
+        before = self._talk.answers
         try:
             self._talk.feed(data)
         except NotHttp2 as error:
             self.lose(error)
             return
+        if self._talk.answers != before:
+            is_awaited = any(not one.is_over for one in self._questions)
+            self._unanswered_since = self._loop.time() if is_awaited else None
         if self._talk.is_handshake_done and not self.greeted.done():
             self.greeted.set_result(None)
         if self._talk.has_outgoing:
@@ -253,6 +259,7 @@ class EtcdConnection(asyncio.Protocol):
         self._is_lost = True
         if not self.greeted.done():
             self.greeted.set_exception(error)
+            self.greeted.exception()  # perhaps nothing waits for it, which asyncio would report
         self._timer.cancel()
         self._transport.abort()
         self._talk.lose(str(error) or type(error).__name__)
@@ -275,10 +282,10 @@ class EtcdConnection(asyncio.Protocol):
         moments = [one.deadline for one in self._questions if one.deadline > now]
         if (
             late
-            and self._silent_since_write is not None
-            and now >= self._silent_since_write + SILENCE_SECONDS
+            and self._unanswered_since is not None
+            and now >= self._unanswered_since + SILENCE_SECONDS
         ):
-            # No byte has arrived since the write, so the network is cut or the member is frozen.
+            # The network is cut, or the member is frozen, or it sends only what answers no call.
             # Another connection, or another member, may work.
             self.lose(TimeoutError(errors.LATE))
         elif moments:

@@ -112,10 +112,11 @@ class WatchStream(Listener["EtcdConnection"]):
         return self._connection.has_buffered()
 
     def _read(self) -> None:
-        deadline = self._clock.now() + 1.0
+        deadline, before = self._clock.now() + 1.0, self._connection.talk.answers
         self._connection.read(deadline=deadline)
         self._connection.flush(deadline=deadline)
-        self._watch_ping.heard(self._clock.now())
+        if self._connection.talk.answers != before:
+            self._watch_ping.heard(self._clock.now())
 
 
 # The transport to one member in the sync flavour makes blocking calls on the caller's thread. The

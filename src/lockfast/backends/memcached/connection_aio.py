@@ -94,10 +94,10 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
         try:
             request = next(steps)
             while True:
-                if connection.lost.done():
-                    raise OutcomeUnknown(f"{self.where} closed the connection between two requests")
                 answer = await connection.send(request, deadline=moment)
                 request = steps.send(self._accepted(request, answer))
+                if connection.lost.done():
+                    raise OutcomeUnknown(f"{self.where} closed the connection between two requests")
         except StopIteration as end:
             result: T = end.value
             return result

@@ -24,7 +24,7 @@ from lockfast.backends.network.codec import (
     Unasked,
     misbehaved,
 )
-from lockfast.backends.network.errors import not_connected, unanswered
+from lockfast.backends.network.errors import not_connected, not_sent, unanswered
 from lockfast.backends.network.target import AddressAttempts, name_errors, ordered
 from lockfast.errors import BackendUnavailable, LockError
 from lockfast.runtime import fork
@@ -112,7 +112,7 @@ class SocketConnection(asyncio.Protocol):
         self._waiting: deque[ReplyTarget] = deque()
         self._deadlines: deque[float] = deque()
         self._sent_at: deque[float] = deque()
-        self._received_at = 0.0
+        self._replied_at = 0.0
         self._timer = SharedTimer(self._look)
         self._transport: asyncio.Transport
         self._write: Callable[[bytes], None]
@@ -141,6 +141,10 @@ class SocketConnection(asyncio.Protocol):
 
     def send_for(self, reply: ReplyTarget, request: bytes, *, deadline: float) -> None:
         """Send a request whose reply goes to the given receiver."""
+        if self._end is not None:
+            # The server may close a new connection before the task that waits for it runs.
+            reply.set_exception(not_sent(self._end, where=self.where))
+            return
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox.append(request)
@@ -209,7 +213,7 @@ class SocketConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass the replies to the requests that wait for them."""
-        self._received_at = self._loop.time()
+        now = self._loop.time()
         parser, peculiar = self._parser, self._special_reply
         waiting, deadlines, sent_at = self._waiting, self._deadlines, self._sent_at
         try:
@@ -218,6 +222,7 @@ class SocketConnection(asyncio.Protocol):
                 if reply.__class__ is peculiar or not sent_at:
                     self._take(reply)
                 else:
+                    self._replied_at = now
                     deadlines.popleft()
                     sent_at.popleft()
                     if not (target := waiting.popleft()).done():
@@ -233,6 +238,7 @@ class SocketConnection(asyncio.Protocol):
         if not self._sent_at:
             self._lose(Unasked(reply))
             return
+        self._replied_at = self._loop.time()
         self._deadlines.popleft()
         self._sent_at.popleft()
         if not (target := self._waiting.popleft()).done():
@@ -250,11 +256,14 @@ class SocketConnection(asyncio.Protocol):
         self._transport.abort()
         self._timer.cancel()
         for number, one in enumerate(self._waiting):
-            if not one.done():
-                # An unreadable reply belongs to the first request; the outcome of the other
-                # requests is unknown.
-                is_misread = number == 0 and bool(self._sent_at) and _is_unreadable(error)
-                one.set_exception(self._misread(error) if is_misread else self._unanswered(error))
+            if one.done():
+                continue
+            if number >= len(self._sent_at):
+                one.set_exception(not_sent(error, where=self.where))
+            elif number == 0 and _is_unreadable(error):  # the reply to the first request
+                one.set_exception(self._misread(error))
+            else:
+                one.set_exception(self._unanswered(error))
         for column in (self._waiting, self._deadlines, self._sent_at, self._outbox):
             column.clear()
 
@@ -277,13 +286,14 @@ class SocketConnection(asyncio.Protocol):
         unheard = (
             sent_at
             for sent_at, deadline in zip(self._sent_at, self._deadlines, strict=False)
-            if deadline <= now and sent_at >= self._received_at
+            if deadline <= now and sent_at >= self._replied_at
         )
         silent_since = next(unheard, None)
         if silent_since is not None:
             if now >= silent_since + SILENCE_SECONDS:
-                # No byte has come since the request was sent, so the path is cut, and stays cut for
-                # as long as the kernel repeats its packets. A new connection may find another path.
+                # No reply has come since the request was sent. The path is cut, and stays cut for
+                # as long as the kernel repeats its packets; or the server sends only what answers
+                # no request. A new connection may find another path.
                 self._lose(TimeoutError("no answer in time"))
                 return
             moments.append(silent_since + SILENCE_SECONDS)

@@ -15,15 +15,25 @@ def not_connected(*, where: str) -> BackendUnavailable:
     return BackendUnavailable(f"{where}: there was no time left to connect")
 
 
+def not_sent(error: BaseException, *, where: str) -> BackendUnavailable:
+    """Return the error for a request that was not sent, because the connection ended before."""
+    away = BackendUnavailable(f"{where}: the connection ended ({_reason(error)})")
+    away.__cause__ = error
+    return away
+
+
 def unanswered(error: BaseException, *, where: str) -> OutcomeUnknown:
     """Return the error for a request that was sent and not answered."""
     if isinstance(error, TimeoutError):
         unknown = OutcomeUnknown(f"{where} did not answer in time")
     else:
-        reason = str(error) or type(error).__name__
-        unknown = OutcomeUnknown(f"{where} did not answer: the connection ended ({reason})")
+        unknown = OutcomeUnknown(f"{where} did not answer: the connection ended ({_reason(error)})")
     unknown.__cause__ = error
     return unknown
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__
 
 
 def since_it_answered(sentence: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from servers.redis import shared_tls_server
 
-from lockfast import ConfigurationError, Locks
+from lockfast import ConfigurationError, Locks, OutcomeUnknown
 from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.redis import RedisServer
 
@@ -171,7 +171,8 @@ def test_files_that_were_replaced_are_used_by_the_next_connection(
         server.kill()
         server.start()
         for one in clients:
-            with pytest.raises(ConfigurationError, match="certificate"):
+            # It may have ended unnoticed, after it had carried a first copy of the request.
+            with pytest.raises((ConfigurationError, OutcomeUnknown), match="certificate"):
                 one.acquire("door", timeout=5)
 
         _replace(authority, certificates().authority)

@@ -27,6 +27,9 @@ class Http2Connection:
         """Whether the server's first frame, its settings, has arrived."""
         self.is_leaving: bool = False
         """Whether no new call can begin; calls under way continue."""
+        self.answers: int = 0
+        """How often the server has sent a part of a reply, or answered a ping. Other frames, which
+        a server may send at any time, do not show that it handles our calls."""
         self._calls: dict[int, GrpcCall] = {}
         self._queue: deque[GrpcCall] = deque()
         self._outgoing = [frames.CLIENT_PREFACE]
@@ -156,6 +159,8 @@ class Http2Connection:
         del incoming[:at]
 
     def _take(self, kind: int, flags: int, stream: int, content: bytes) -> None:
+        if 0 < stream < self._next_stream or (kind == frames.PING and flags & frames.ACK):
+            self.answers += 1
         if self._block_of is not None and kind != frames.CONTINUATION:
             raise NotHttp2("something between two parts of headers")
         if kind == frames.DATA:

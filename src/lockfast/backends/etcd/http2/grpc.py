@@ -214,7 +214,7 @@ class PingAction(Enum):
 
 
 class WatchPing:
-    """Decides when to ping a member, by the time since data last came from that member."""
+    """Decides when to ping a member, by the time since that member last answered."""
 
     __slots__ = ("_asked_at", "_received_at")
 
@@ -228,7 +228,7 @@ class WatchPing:
         return self._asked_at is not None
 
     def heard(self, now: float) -> None:
-        """Record that data of any kind has arrived."""
+        """Record an event or the reply to a ping."""
         self._received_at = now
         self._asked_at = None
 
