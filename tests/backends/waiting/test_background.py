@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from virtual import virtual_clock
 
-from lockfast.backends.waiting._async.background import AsyncBackground, AsyncBackgroundRun
+from lockfast.backends.waiting._async.background import (
+    SETTLED_SECONDS,
+    AsyncBackground,
+    AsyncBackgroundRun,
+)
 from lockfast.errors import BackendUnavailable
 from lockfast.testing import run_in_virtual_time
 
@@ -94,5 +99,29 @@ def test_a_job_ends_wherever_it_is_stopped(waits) -> None:
 
         assert job.ends == 1
         assert job.background.current is None
+
+    run_in_virtual_time(main())
+
+
+def test_a_job_whose_work_ends_at_once_pauses_longer_each_time() -> None:
+    """For example, a server that ends every subscription is not asked thousands of times."""
+
+    async def main() -> None:
+        attempts: list[float] = []
+
+        async def work(_: AsyncBackgroundRun) -> bool:
+            attempts.append(virtual_clock().now())
+            await asyncio.sleep(SETTLED_SECONDS if len(attempts) == 5 else 0.001)
+            return True
+
+        background = AsyncBackground(work, name="lockfast-job", clock=virtual_clock())
+        background.is_running()
+        await asyncio.sleep(2.5 * SETTLED_SECONDS)
+
+        pauses = [b - a for a, b in pairwise(attempts)]
+        least = (0.025, 0.05, 0.1, 0.2)
+        assert all(one >= other for one, other in zip(pauses, least, strict=False))
+        assert pauses[4] == SETTLED_SECONDS  # it worked for long enough, so there is no pause
+        await background.stop()
 
     run_in_virtual_time(main())

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from lockfast.runtime.clock import Clock
 
 
+SETTLED_SECONDS = 1.0
+"""If the job ends sooner than this, in seconds, it pauses before it is repeated, as after an error;
+otherwise a server that ends every subscription at once would be asked thousands of times a second.
+"""
+
+
 class BackgroundRun:
     """One run of the job; this object exists before the task of the run does."""
 
@@ -117,20 +123,23 @@ class Background:
     def _keep_on(self, run: BackgroundRun) -> None:
         attempt = 0
         while self.is_wanted(run):
+            began_at = self._clock.now()
+            failure: Exception | None = None
             try:
                 if not self._work(run):
                     return
-                attempt = 0
-                continue
             except LockError as error:
-                failure: Exception = error
+                failure = error
                 _log.debug("%s: %s", self._name, error)
             except Exception as error:  # noqa: BLE001 - others rely on this loop
                 # For example, a credential provider failed, no descriptors are left, or this is a
                 # bug of our own.
                 failure = error
                 _log.warning("%s failed, and goes on: %r", self._name, error, exc_info=True)
-            if self._failed is not None:
+            if failure is None and self._clock.now() >= began_at + SETTLED_SECONDS:
+                attempt = 0
+                continue
+            if failure is not None and self._failed is not None:
                 self._failed(run, failure)
             until = self._clock.now() + delay(attempt, jitter=self._clock.jitter())
             attempt += 1
