@@ -230,6 +230,41 @@ def test_claims_ask_when_listening_fails_and_learn_what_is_wrong() -> None:
     in_virtual_time(lambda: Store(ConfigurationError("no such user")), test)
 
 
+def test_a_cause_that_has_passed_is_not_raised_to_later_claims() -> None:
+    """The store lets us in again, but its notifications do not arrive, so the claims poll."""
+
+    async def test(scene: Scene) -> None:
+        scene.inbox.joined(waiter(1))
+        with pytest.raises(ConfigurationError):
+            await scene.slept(1)
+
+        await asyncio.sleep(10)
+
+        assert scene.inbox.push is False
+        assert await scene.slept(1) < 1.0
+
+    def store() -> Store:
+        return Store(ConfigurationError("no such user"), NotificationsUnavailable("a pooler"))
+
+    in_virtual_time(store, test)
+
+
+def test_a_cause_that_gave_way_to_an_outage_is_not_raised_any_more() -> None:
+    async def test(scene: Scene) -> None:
+        scene.inbox.joined(waiter(1))
+        with pytest.raises(ConfigurationError):
+            await scene.slept(1)
+
+        await asyncio.sleep(1)
+
+        await scene.slept(1, at_most=0.0)
+
+    def store() -> Store:
+        return Store(ConfigurationError("no such user"), *[BackendUnavailable("down")] * 100)
+
+    in_virtual_time(store, test)
+
+
 def test_until_it_listens_the_first_claim_at_a_name_asks_by_itself() -> None:
     async def test(scene: Scene) -> None:
         scene.store.hangs = True

@@ -430,3 +430,14 @@ def interrupted_at(line: int) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+def test_a_name_whose_claims_all_ask_is_checked_as_early_as_others_without_notifications(schedule):
+    """Otherwise the next check would be due as late as while notifications arrived."""
+    schedule.add(queued(1), now=0.0, ends_at=FOREVER)
+    schedule.notifies = False
+
+    asking = schedule.missed(lambda _: True, now=0.0)
+
+    assert asking == ["claim 1"]
+    assert schedule.due_at() <= BEHIND_POLL_SECONDS

@@ -252,13 +252,14 @@ class WaitSchedule(Generic[W]):
     def missed(self, must_ask: Callable[[W], bool], *, now: float) -> list[str]:
         """Make up for notifications that may be lost; return the claims that should ask.
 
-        A name at which not every claim asks is checked.
+        Unless all claims ask, all names are checked. If they do, the next check is due as early as
+        `notifies` says, which may have changed.
         """
         asking = [key for key, one in self.waiting.items() if must_ask(one)]
-        if len(asking) < len(self.waiting):
-            for line in self._lines():
-                line.steady_at = min(line.steady_at, now)
-                self._put(line)
+        check_at = now if len(asking) < len(self.waiting) else now + self._steady
+        for line in self._lines():
+            line.steady_at = min(line.steady_at, check_at)
+            self._put(line)
         return asking
 
     def _line_of(self, claim: Claim) -> NameWaiters[W] | None:

@@ -289,7 +289,7 @@ class AsyncInbox(Generic[W]):
 
     def go_without(self, error: NotificationsUnavailable) -> None:
         """Poll from now on, because no notifications arrive."""
-        now = self.clock.now()
+        now, self.refused = self.clock.now(), None
         self.polling_until = FOREVER if error.is_for_good else now + RESUBSCRIBE_SECONDS
         with self.state:
             self.schedule.notifies = False
@@ -315,8 +315,7 @@ class AsyncInbox(Generic[W]):
         """Wake the waiting claims, which then ask the store and learn what is wrong."""
         if len(self.receivers) > 1:
             return  # the others still listen
-        if isinstance(error, ConfigurationError):
-            self.refused = error
+        self.refused = error if isinstance(error, ConfigurationError) else None
         with self.state:
             found = list(self.schedule.waiting)
         await self.wake_each(found, run)
