@@ -12,6 +12,7 @@ from lockfast.backends.network.target import Target
 from lockfast.backends.redis._async.sentinel import AsyncSentinelQuery, AsyncSentinelTransport
 from lockfast.backends.redis._sync.sentinel import SentinelQuery, SentinelTransport
 from lockfast.backends.redis.address import Address, ServerSettings
+from lockfast.backends.redis.sentinel_replies import Masters, Named, WatchedMaster
 from lockfast.core.descriptor import Endpoint
 from lockfast.runtime.clock import Clock
 
@@ -77,3 +78,36 @@ def test_a_look_that_fails_does_not_fail_the_request_that_made_it(transport, mon
     transport._look(Clock().now() + PATIENCE)
 
     assert set(transport._silent) == set(SENTINELS)
+
+
+def test_an_outdated_answer_does_not_bring_the_old_master_back(transport, monkeypatch):
+    """A caller that was slow to connect notices that another one has learned of a failover."""
+    old, new = (Named(epoch, Endpoint("127.0.0.1", 6000 + epoch)) for epoch in (1, 2))
+    answers, closed = [old, new, new], []
+
+    def master(*_: object, **__: object) -> Masters:
+        found = answers[0]
+        return {"mymaster": WatchedMaster(found, frozenset({"master"}), quorum=2, sentinels=3)}
+
+    class Connection:
+        def __init__(self, port: int) -> None:
+            self.port = port
+
+        def close(self) -> None:
+            closed.append(self.port)
+
+    def connect_to(target: Target, _: float) -> Connection:
+        assert target.endpoint is not None
+        if answers.pop(0) is old:  # meanwhile another caller connects to the new master
+            transport.connect(deadline=Clock().now() + PATIENCE)
+        return Connection(target.endpoint.port)
+
+    monkeypatch.undo()
+    monkeypatch.setattr(SentinelQuery, "masters", master)
+    monkeypatch.setattr(transport, "_connect_to", connect_to)
+
+    connection = transport.connect(deadline=Clock().now() + PATIENCE)
+
+    assert connection.port == new.endpoint.port
+    assert closed == [old.endpoint.port]
+    assert transport._master == new.endpoint

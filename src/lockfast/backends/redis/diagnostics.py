@@ -408,8 +408,8 @@ def sentinel_findings(views: Mapping[Endpoint, SentinelReply], service: str) -> 
     states = [one[service] for one in known if service in one]
     if not states:
         return
-    count = 1 + max(int(one["num-other-sentinels"]) for one in states)
-    quorum = max(int(one["quorum"]) for one in states)
+    count = max(one.sentinels for one in states)
+    quorum = max(one.quorum for one in states)
     yield _sentinel_count_finding(count, quorum)
     if quorum < 2 < count:  # noqa: PLR2004 - one Sentinel decides alone, though there are others
         yield Finding(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from lockfast.backends.redis import errors
@@ -35,8 +36,26 @@ def address_request(service: str) -> bytes:
     return packed(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
 
 
-Masters: TypeAlias = Mapping[str, Mapping[str, str]]
-"""The facts about each master that a Sentinel watches, by the master's name."""
+class Named(NamedTuple):
+    """The master that a Sentinel names; the epoch grows with each agreed failover."""
+
+    epoch: int
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedMaster:
+    """What a Sentinel reports about a master that it watches."""
+
+    named: Named
+    flags: frozenset[str]
+    quorum: int
+    sentinels: int
+    """The number of Sentinels that watch the master."""
+
+
+Masters: TypeAlias = Mapping[str, WatchedMaster]
+"""The masters that a Sentinel watches, by their names."""
 
 SentinelReply: TypeAlias = Masters | LockError
 """What a Sentinel knows; or the error if it did not answer."""
@@ -46,7 +65,15 @@ def masters_in(reply: Any) -> Masters:  # noqa: ANN401 - the protocol's
     """Return the masters in the reply to MASTERS."""
     facts = [[field.decode() for field in one] for one in reply]
     found = (dict(zip(one[::2], one[1::2], strict=True)) for one in facts)
-    return {one["name"]: one for one in found}
+    return {
+        one["name"]: WatchedMaster(
+            Named(int(one["config-epoch"]), _endpoint(one["ip"], one["port"])),
+            frozenset(one["flags"].split(",")),
+            quorum=int(one.get("quorum", 0)),
+            sentinels=1 + int(one.get("num-other-sentinels", 0)),
+        )
+        for one in found
+    }
 
 
 def endpoint_in(reply: Any) -> Endpoint | None:  # noqa: ANN401 - as above
@@ -54,26 +81,21 @@ def endpoint_in(reply: Any) -> Endpoint | None:  # noqa: ANN401 - as above
     if reply is None:
         return None
     host, port = reply
-    return Endpoint(host.decode(), int(port))
+    return _endpoint(host.decode(), port.decode())
 
 
-def _flags(state: Mapping[str, str]) -> set[str]:
-    return set(state["flags"].split(","))
-
-
-class Named(NamedTuple):
-    """The master that a Sentinel names; the epoch grows with each agreed failover."""
-
-    epoch: int
-    endpoint: Endpoint
+def _endpoint(host: str, port: str) -> Endpoint:
+    if int(port) not in range(1, 65536):
+        raise ValueError(f"not a port: {port}")
+    return Endpoint(host, int(port))
 
 
 def named(answer: SentinelReply, service: str) -> Named | None:
     """Return the master that the Sentinel names; None if it does not believe the master alive."""
-    state = None if isinstance(answer, LockError) else answer.get(service)
-    if state is None or _flags(state) & {"s_down", "o_down"} or "master" not in _flags(state):
+    master = None if isinstance(answer, LockError) else answer.get(service)
+    if master is None or master.flags & {"s_down", "o_down"} or "master" not in master.flags:
         return None
-    return Named(int(state["config-epoch"]), Endpoint(state["ip"], int(state["port"])))
+    return master.named
 
 
 def newest(answers: Iterable[SentinelReply], service: str) -> Named | None:
@@ -88,16 +110,16 @@ def leads_failover(known: Masters, service: str) -> bool:
     Until all replicas follow the new master, this Sentinel still lists the old master, although
     with the new epoch. Only the request for the master's address returns the new master.
     """
-    return service in known and "failover_in_progress" in _flags(known[service])
+    return service in known and "failover_in_progress" in known[service].flags
 
 
 def promoted(known: Masters, service: str, endpoint: Endpoint | None) -> Masters:
     """Return the leader's masters, with `endpoint` as the address of the promoted master."""
-    state = known[service]
-    if endpoint is None or endpoint == (state["ip"], int(state["port"])):
+    master = known[service]
+    if endpoint is None or endpoint == master.named.endpoint:
         return known
-    new = {"ip": endpoint.host, "port": str(endpoint.port), "flags": "master"}
-    return {**known, service: {**state, **new}}
+    new = Named(master.named.epoch, endpoint)
+    return {**known, service: replace(master, named=new, flags=frozenset({"master"}))}
 
 
 def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
@@ -119,7 +141,7 @@ def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
             return failure
     reason: object = "none is named"
     if failures:
-        reason = failures[0].__cause__ or failures[0]
+        reason = failures[0]
     return BackendUnavailable(
         f"{address.where}: no Sentinel can be reached: {reason}; "
         f"does one run there{errors.other_scheme(address.where)}?"

@@ -10,7 +10,7 @@ from refusals import PASSWORD
 from servers.redis import shared_server
 from servers.talker import Talker
 
-from lockfast import ConfigurationError
+from lockfast import BackendUnavailable, ConfigurationError
 from lockfast.backends.redis.resp import NEED_MORE, RespCodec, packed
 
 SERVICE = "mymaster"
@@ -28,9 +28,12 @@ def bulk(text: str) -> bytes:
 class OldSentinel:
     """Answers in RESP2, and only the commands that a Sentinel has had since Redis 2.8."""
 
-    def __init__(self, master: int, *, password: str = "", flags: str = "master") -> None:
+    def __init__(
+        self, master: int, *, password: str = "", flags: str = "master", lacks: str = ""
+    ) -> None:
         self.master = master
         self.flags = flags
+        self.lacks = lacks
         self.elected = array(bulk("127.0.0.1"), bulk(str(master)))
         self.commands: list[Sequence[bytes]] = []
         self._password = password
@@ -68,6 +71,7 @@ class OldSentinel:
             "flags": self.flags,
             "config-epoch": "3",
         }
+        facts.pop(self.lacks, None)
         return array(*(bulk(word) for fact in facts.items() for word in fact))
 
 
@@ -138,3 +142,16 @@ def test_a_login_that_does_not_fit_is_a_sentence(drivers, old_sentinels, theirs,
         with pytest.raises(ConfigurationError, match=sentence) as told:
             one.acquire("door", timeout=5)
         assert PASSWORD not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("port", "lacks"),
+    [(6379, "flags"), (6379, "ip"), (6379, "config-epoch"), (99999, ""), (0, "")],
+)
+def test_an_answer_of_odd_shape_is_an_outage(drivers, old_sentinels, port, lacks):
+    """Neither a missing fact nor an impossible port is raised as what it does to our code."""
+    url, _ = old_sentinels(port, lacks=lacks)
+
+    for one in drivers(url, request_timeout=2.0):
+        with pytest.raises(BackendUnavailable, match="cannot be read"):
+            one.acquire("door", timeout=0.5)

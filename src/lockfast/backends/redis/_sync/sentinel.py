@@ -19,6 +19,7 @@ from lockfast.backends.redis.sentinel_replies import (
     SENTINEL_POLL_SECONDS,
     SENTINEL_RETRY_SECONDS,
     SENTINEL_TIMEOUT_SECONDS,
+    Named,
     SentinelReply,
     address_request,
     endpoint_in,
@@ -55,6 +56,7 @@ class SentinelTransport(RedisTransport):
         self._address = address
         self._sentinels = list(address.endpoints)
         self._queries = {one: SentinelQuery(address, one, clock) for one in self._sentinels}
+        self._state = runtime.StateLock()
         self._master: Endpoint | None = None
         self._epoch = 0
         self._poll_at = 0.0
@@ -121,10 +123,11 @@ class SentinelTransport(RedisTransport):
 
     def _connect_to_master(self, until: float) -> RedisConnection:
         endpoint = self._find(until)
-        before, self._master = self._master, endpoint
-        if before not in (None, endpoint):
-            self.leave()  # some connections may still go to the previous master
-        return self._connect_to(self._server.at(endpoint).target, until)
+        connection = self._connect_to(self._server.at(endpoint).target, until)
+        if self._master != endpoint:
+            connection.close()  # another caller has learned of a failover meanwhile
+            raise not_master(self.where)
+        return connection
 
     def _check_greeting(self, greeting: dict[Any, Any]) -> None:
         if not is_master(greeting):
@@ -132,26 +135,41 @@ class SentinelTransport(RedisTransport):
 
     def _find(self, until: float) -> Endpoint:
         """Return the master's address, from the first Sentinel that is not behind our epoch."""
-        sentinels = self._sentinels
+        sentinels, epoch = self._sentinels, self._epoch
         each = max(0.05, (until - self._clock.now()) / (len(sentinels) + 1))
         answers: list[SentinelReply] = []
         for sentinel in sentinels:
             answers.append(self._masters_known_to(sentinel, each))
             found = named(answers[-1], self._address.service)
-            if found is not None and found.epoch >= self._epoch:
+            if found is not None and self._accepts(found):
                 self._prefer(sentinel)
                 break
         else:
             # All Sentinels are behind our epoch. They were set up again and count from the
             # beginning, so take the newest of their answers.
             found = newest(answers, self._address.service)
+            if found is not None and not self._accepts(found, replacing=epoch):
+                raise not_master(self.where)
         if found is None:
             raise no_master(self._address, answers) from next(
                 (one for one in answers if isinstance(one, LockError)), None
             )
-        self._epoch, endpoint = found
         self._poll_at = self._clock.now() + SENTINEL_POLL_SECONDS
-        return self._address.remap(endpoint)
+        return self._address.remap(found.endpoint)
+
+    def _accepts(self, found: Named, *, replacing: int | None = None) -> bool:
+        """Use this master from now on, unless a later one is known by now.
+
+        A master of an earlier epoch is accepted only if the known epoch is still `replacing`.
+        """
+        endpoint = self._address.remap(found.endpoint)
+        with self._state:  # a thread with an older answer must not undo what another one learned
+            if found.epoch < self._epoch and self._epoch != replacing:
+                return False
+            before, self._master, self._epoch = self._master, endpoint, found.epoch
+        if before not in (None, endpoint):
+            self.leave()  # some connections may still go to the previous master
+        return True
 
     def _prefer(self, sentinel: Endpoint) -> None:
         # Make a new list, because another caller may be iterating over this one.
@@ -224,6 +242,7 @@ class SentinelTransport(RedisTransport):
     def after_fork_in_child(self) -> None:
         """Abandon the parent's connections."""
         super().after_fork_in_child()
+        self._state = runtime.StateLock()
         self._polling.after_fork_in_child()
         for one in self._queries.values():
             one.after_fork_in_child()
