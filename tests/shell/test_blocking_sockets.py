@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from lockfast.backends.network.connection_threads import BlockingSocket
+from lockfast.backends.network.connection_threads import BlockingSocket, shut_down
 from lockfast.testing import ManualClock
 
 DEADLINE = 2.0
@@ -63,3 +65,27 @@ def test_the_next_call_on_the_connection_has_its_own_late_receive(ends, clock):
     clock.advance(DEADLINE)
 
     assert ours._receive(DEADLINE + 1) == b"second"
+
+
+def test_a_tls_connection_that_is_shut_down_sends_nothing_in_clear_text(monkeypatch):
+    """Another thread may be sending a password in the middle of the shutdown."""
+    ours, servers = socket.socketpair()
+    ours.setblocking(False)
+    with (
+        servers,
+        ssl.create_default_context().wrap_socket(
+            ours, server_hostname="there", do_handshake_on_connect=False
+        ) as encrypted,
+    ):
+
+        def meanwhile(sock: socket.socket, _: int) -> None:
+            with suppress(OSError):
+                sock.send(b"password")
+
+        monkeypatch.setattr(socket.socket, "shutdown", meanwhile, raising=False)
+        shut_down(encrypted)
+
+        assert encrypted.fileno() >= 0
+        servers.setblocking(False)
+        with suppress(BlockingIOError):
+            assert b"password" not in servers.recv(65536)

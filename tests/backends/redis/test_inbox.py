@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from virtual import virtual_clock
 
 from lockfast.backends.redis import requests
 from lockfast.backends.redis._async.waiting import AsyncRedisWaiting, WaitingClaim
+from lockfast.backends.redis.connection_threads import RedisConnection, RedisSubscription
 from lockfast.backends.waiting._async.inbox import AsyncInbox
+from lockfast.runtime.clock import Clock
 from lockfast.testing import run_in_virtual_time
 
 
@@ -146,3 +149,16 @@ def test_who_asked_before_the_inbox_was_opened_again_asks_once_more():
         await inbox.stop()
 
     run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("push", [b">1\r\n$7\r\nmessage\r\n", b">0\r\n"])
+def test_a_message_of_odd_shape_ends_the_subscription(push):
+    """A waiting thread may be the one that reads it; its acquire must not fail because of that."""
+    ours, servers = socket.socketpair()
+    with servers:
+        subscription = RedisSubscription(RedisConnection(ours, Clock(), 0), print, clock=Clock())
+        servers.sendall(push)
+
+        assert not subscription.listen(until=Clock().now() + 30)
+
+        subscription.close()

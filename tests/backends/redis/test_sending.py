@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lockfast import OutcomeUnknown
+from lockfast import BackendUnavailable
 from lockfast.backends.network.connection_aio import FLUSH_BATCH
 from lockfast.backends.network.target import Target
 from lockfast.backends.redis.address import ServerSettings
@@ -131,7 +131,7 @@ def test_what_comes_before_a_request_has_gone_out_is_not_its_answer():
         connection.data_received(b":7\r\n:8\r\n")
 
         assert await first == 7
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(BackendUnavailable):
             await second
         assert not connection.is_open
 

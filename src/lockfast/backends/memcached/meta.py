@@ -105,6 +105,11 @@ class MetaCodec:
         self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
         self._at = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether every received byte has been returned as a part of a reply."""
+        return self._at == len(self._buffer) and not self._lines
+
     def next(self) -> MetaReply | object:
         """Return the next reply; if it is incomplete, keep its bytes and return NEED_MORE."""
         while True:

@@ -22,7 +22,7 @@ NEED_MORE: Final = object()
 request would raise it, and a shared exception object would collect the frames of every call that
 ever raised it."""
 
-UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError)
+UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """The errors that reading a reply of unexpected shape raises."""
 
 SHOWN = 80
@@ -54,6 +54,11 @@ class Misread(ConnectionError):
 
 class Codec(Protocol):
     """Collects bytes and returns replies, one by one and in order."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every byte that was received has been returned as a part of a reply."""
+        ...
 
     def feed(self, data: bytes) -> None:
         """Add bytes that were received."""

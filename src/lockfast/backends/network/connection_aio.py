@@ -161,6 +161,8 @@ class SocketConnection(asyncio.Protocol):
             requests = next(steps)
             while True:
                 requests = steps.send(await self._replies(requests, until))
+        if self._end is not None:
+            raise self._end
 
     async def _replies(self, requests: list[bytes], until: float) -> list[Any]:
         failure: BaseException | None = None

@@ -10,7 +10,12 @@ import weakref
 from _socket import socket as KernelSocket  # noqa: N812 - base of `socket.socket`, unless patched
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from lockfast.backends.network.codec import NEED_MORE, UNREADABLE, ProtocolError, misbehaved
+from lockfast.backends.network.codec import (
+    NEED_MORE,
+    UNREADABLE,
+    ProtocolError,
+    misbehaved,
+)
 from lockfast.backends.network.errors import not_connected, unanswered
 from lockfast.backends.network.target import AddressAttempts, name_errors, ordered
 from lockfast.errors import LockError
@@ -78,6 +83,14 @@ def dial(
         sock.close()
         raise
     return sock
+
+
+def shut_down(sock: socket.socket) -> None:
+    """End the connection of a socket that another thread may be using; that thread closes it."""
+    with contextlib.suppress(OSError):  # the connection has ended already
+        # Not the method of a TLS socket, which drops its encryption first. What the other thread
+        # sends in between, such as a password, would go out in clear text.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 # A socket that is used by one thread at a time, and a pool of idle sockets.
@@ -222,8 +235,7 @@ class BlockingSocket:
 
     def shut(self) -> None:
         """Make the reader see the end of the connection; the reader still has to close it."""
-        with contextlib.suppress(OSError):  # the connection has ended already
-            self._sock.shutdown(socket.SHUT_RDWR)
+        shut_down(self._sock)
 
     def close(self) -> None:
         """Close the socket."""
@@ -347,6 +359,14 @@ class SocketConnection(BlockingSocket):
         """Return a reply that has already arrived, or NEED_MORE."""
         return self._parser.next()
 
+    def is_drained(self) -> bool:
+        """Whether nothing is left that the next request would take for its reply."""
+        parser = self._parser
+        while not parser.is_empty:
+            if self._unsolicited is None or parser.next().__class__ is not self._unsolicited:
+                return False
+        return True
+
     def converse(self, steps: Handshake, *, until: float) -> None:
         """Send the requests of the steps, and send the steps their replies.
 
@@ -357,6 +377,8 @@ class SocketConnection(BlockingSocket):
             while True:
                 self.send(b"".join(requests), deadline=until)
                 requests = steps.send([self.receive(deadline=until) for _ in requests])
+        if not self.is_drained():
+            raise ProtocolError("more than was asked for")
 
 
 AnyConnection = TypeVar("AnyConnection", bound=BlockingSocket)
@@ -462,8 +484,7 @@ class Connector(Generic[AnyConnection]):
         """Interrupt threads that are connecting, because they are about to be joined."""
         for reference in self._dialed.valuerefs():
             if (sock := reference()) is not None:
-                with contextlib.suppress(OSError):  # the connection has ended already
-                    sock.shutdown(socket.SHUT_RDWR)
+                shut_down(sock)
 
     def after_fork_in_child(self) -> None:
         """Close our copies of the parent's connections, which does not affect the parent."""
@@ -491,7 +512,7 @@ class SocketTransport(Connector[ConnectionT]):
             if isinstance(error, OSError | ProtocolError):
                 raise self._unanswered(error) from error
             raise
-        self._idle.put_back(connection)
+        self._put_back(connection)
         return reply
 
     def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
@@ -521,8 +542,14 @@ class SocketTransport(Connector[ConnectionT]):
             # connection.
             connection.close()
             raise
-        self._idle.put_back(connection)
+        self._put_back(connection)
         return result
+
+    def _put_back(self, connection: ConnectionT) -> None:
+        if connection.is_drained():
+            self._idle.put_back(connection)
+        else:
+            connection.close()
 
     def _unanswered(self, error: BaseException) -> LockError:
         if not isinstance(error, ProtocolError):

@@ -6,7 +6,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lockfast.backends.network.codec import NEED_MORE
+from lockfast.backends.network.codec import NEED_MORE, UNREADABLE, ProtocolError
 from lockfast.backends.network.connection_threads import SocketConnection, SocketTransport
 from lockfast.backends.redis import cluster_map, errors
 from lockfast.backends.redis.handshake import (
@@ -40,7 +40,7 @@ __all__ = [
 class RedisSubscription(Listener["RedisConnection"]):
     """Listens to one channel on a connection of its own."""
 
-    _broken_by = (OSError, RespError)
+    _broken_by = (OSError, ProtocolError, *UNREADABLE)
 
     def __init__(
         self, connection: RedisConnection, deliver: Callable[[bytes], None], *, clock: Clock
@@ -233,3 +233,9 @@ class RedisTransport(SocketTransport[RedisConnection]):
         for one in self._subscriptions.valuerefs():
             if (subscription := one()) is not None:
                 subscription.shut()
+
+    def after_fork_in_child(self) -> None:
+        """Close our copies of the parent's connections, which does not affect the parent."""
+        super().after_fork_in_child()
+        # Shutting a subscription down would end it in the parent too.
+        self._subscriptions = weakref.WeakValueDictionary()

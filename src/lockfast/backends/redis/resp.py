@@ -61,6 +61,11 @@ class RespCodec:
         self._buffer = self._buffer[self._at :] + data if self._at < len(self._buffer) else data
         self._at = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether every received byte has been returned as a part of a reply."""
+        return self._at == len(self._buffer)
+
     def next(self) -> Reply | Push:
         """Return the next reply; NEED_MORE if the reply is still incomplete."""
         buffer, at = self._buffer, self._at

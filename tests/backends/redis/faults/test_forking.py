@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lockfast import LeaseLost
+from lockfast.backends.redis.address import address_of_url
+from lockfast.backends.redis.connection_threads import RedisTransport
+from lockfast.backends.redis.resp import packed
+from lockfast.runtime.clock import Clock
 
 
 @pytest.fixture
@@ -57,3 +61,21 @@ def test_a_child_cannot_enter_what_its_parent_holds(parent, line, eventually):
     eventually(lambda: line("door")[1] == 0)
     [[childs], _] = line("door")
     assert childs > token
+
+
+def test_a_child_that_leaves_its_connections_does_not_end_its_parents_subscription(server):
+    """For example because the server refuses a write; the sockets are the parent's too."""
+    address = address_of_url(server.url, where=server.url, options={})
+    transport = RedisTransport(address.server, clock=Clock())
+    heard: list[bytes] = []
+    subscription = transport.subscribe(b"inbox", heard.append, deadline=Clock().now() + 30)
+
+    transport.after_fork_in_child()
+    transport.leave()
+    transport.ask(packed(b"PUBLISH", b"inbox", b"hello"), deadline=Clock().now() + 30)
+    while not heard:
+        assert subscription.listen(until=Clock().now() + 30)
+
+    assert heard == [b"hello"]
+    subscription.close()
+    transport.close()
