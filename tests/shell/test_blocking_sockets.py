@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from lockfast.backends.network.connection_threads import BlockingSocket, shut_down
+from lockfast.backends.network.connection_threads import BlockingSocket, IdleConnections, shut_down
 from lockfast.testing import ManualClock
 
 DEADLINE = 2.0
@@ -89,3 +89,20 @@ def test_a_tls_connection_that_is_shut_down_sends_nothing_in_clear_text(monkeypa
         servers.setblocking(False)
         with suppress(BlockingIOError):
             assert b"password" not in servers.recv(65536)
+
+
+def test_a_connection_that_is_put_back_while_the_pool_is_closed_is_closed(ends, clock):
+    """Another thread may close the pool just before the connection is appended to it."""
+    connection, _ = ends
+    pool = IdleConnections[BlockingSocket](clock)
+
+    class ClosedMeanwhile(list[BlockingSocket]):
+        def append(self, one: BlockingSocket) -> None:
+            pool.close()
+            super().append(one)
+
+    pool._idle = ClosedMeanwhile()
+    pool.put_back(connection)
+
+    assert connection.fileno() == -1
+    assert pool.take() is None

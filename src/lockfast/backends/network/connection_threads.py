@@ -289,6 +289,8 @@ class IdleConnections(Generic[IdleT]):
         connection.used_at = self._clock.now()
         if len(self._idle) < IDLE_CONNECTIONS_MAX and connection.generation == self.generation:
             self._idle.append(connection)
+            if connection.generation != self.generation:
+                self.forget()  # another thread called `close` just before this was appended
         else:
             connection.close()
 
