@@ -25,7 +25,12 @@ from lockfast.backends.network.codec import (
     misbehaved,
 )
 from lockfast.backends.network.errors import not_connected, not_sent, unanswered
-from lockfast.backends.network.target import AddressAttempts, name_errors, ordered
+from lockfast.backends.network.target import (
+    AddressAttempts,
+    Reachability,
+    name_errors,
+    ordered,
+)
 from lockfast.errors import BackendUnavailable, LockError
 from lockfast.runtime import fork
 from lockfast.runtime.tasks import SharedTimer
@@ -328,18 +333,11 @@ AnyConnection = TypeVar("AnyConnection", bound="NetworkConnection")
 ConnectionT = TypeVar("ConnectionT", bound=SocketConnection)
 
 
-class Connector(Generic[AnyConnection]):
+class Connector(Reachability, Generic[AnyConnection]):
     """Connects to one server; a store brings its kind of connection, and how that begins."""
 
     def __init__(self, target: Target, *, unreachable: Unreachable, clock: Clock) -> None:
-        self.where: str = target.where
-        self._target = target
-        self._error_of = unreachable
-        self._clock = clock
-        self._has_answered = False
-        """Whether a connection was ever made, which shows that the address is right."""
-        self._answered_at = ""
-        """The IP address that answered last."""
+        super().__init__(target, unreachable=unreachable, clock=clock)
         self._connection: AnyConnection | None = None
         self._connecting = AsyncSingleFlight[AnyConnection](clock)
 
@@ -388,7 +386,7 @@ class Connector(Generic[AnyConnection]):
             except LockError as error:
                 attempts.failed(error)
             else:
-                self._has_answered, self._answered_at = True, address
+                self._answered(address)
                 return connection
         raise attempts.error()
 
@@ -413,17 +411,6 @@ class Connector(Generic[AnyConnection]):
     async def _greet(self, connection: AnyConnection, until: float) -> None:
         """Return once the connection can be used; `until` is on the loop's clock."""
         raise NotImplementedError
-
-    def _failure(self, error: BaseException) -> LockError | None:
-        """Return the error for a connection that could not be made; None to raise it as it is."""
-        if isinstance(error, OSError | ProtocolError):
-            return self._unreachable(error)
-        if isinstance(error, UNREADABLE) and not isinstance(error, LockError):
-            return misbehaved("its greeting", where=self.where)
-        return None
-
-    def _unreachable(self, error: BaseException) -> LockError:
-        return self._error_of(error, has_answered=self._has_answered)
 
     def _loop_time(self, deadline: float) -> float:
         return asyncio.get_running_loop().time() + deadline - self._clock.now()

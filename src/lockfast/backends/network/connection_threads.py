@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from lockfast.backends.network.codec import (
     NEED_MORE,
-    UNREADABLE,
     ProtocolError,
     misbehaved,
 )
 from lockfast.backends.network.errors import not_connected, unanswered
-from lockfast.backends.network.target import AddressAttempts, name_errors, ordered
+from lockfast.backends.network.target import (
+    AddressAttempts,
+    Reachability,
+    name_errors,
+    ordered,
+)
 from lockfast.errors import LockError
 from lockfast.platforms import here
 from lockfast.runtime.timers import SPIN_LIMIT, SPIN_SECONDS, SpinBudget
@@ -388,22 +392,15 @@ ConnectionT = TypeVar("ConnectionT", bound=SocketConnection)
 T = TypeVar("T")
 
 
-class Connector(Generic[AnyConnection]):
+class Connector(Reachability, Generic[AnyConnection]):
     """Connects to one server; a store brings its kind of connection, and how that begins."""
 
     def __init__(self, target: Target, *, unreachable: Unreachable, clock: Clock) -> None:
-        self.where: str = target.where
-        self._target = target
-        self._error_of = unreachable
-        self._clock = clock
+        super().__init__(target, unreachable=unreachable, clock=clock)
         self._idle = IdleConnections[AnyConnection](clock)
         self._dialed: weakref.WeakValueDictionary[int, socket.socket] = (
             weakref.WeakValueDictionary()
         )
-        self._has_answered = False
-        """Whether a connection was ever made, which shows that the address is right."""
-        self._answered_at = ""
-        """The IP address that answered last."""
 
     def connect(self, *, deadline: float) -> AnyConnection:
         """Return a new connection, which the caller has to close.
@@ -428,7 +425,7 @@ class Connector(Generic[AnyConnection]):
             except LockError as error:
                 attempts.failed(error)
             else:
-                self._has_answered, self._answered_at = True, address
+                self._answered(address)
                 return connection
         raise attempts.error()
 
@@ -460,17 +457,6 @@ class Connector(Generic[AnyConnection]):
     def _greet(self, connection: AnyConnection, until: float) -> None:
         """Return once the connection can be used."""
         raise NotImplementedError
-
-    def _failure(self, error: BaseException) -> LockError | None:
-        """Return the error for a connection that could not be made; None to raise it as it is."""
-        if isinstance(error, OSError | ProtocolError):
-            return self._unreachable(error)
-        if isinstance(error, UNREADABLE) and not isinstance(error, LockError):
-            return misbehaved("its greeting", where=self.where)
-        return None
-
-    def _unreachable(self, error: BaseException) -> LockError:
-        return self._error_of(error, has_answered=self._has_answered)
 
     # -- closing -----------------------------------------------------------------------
 

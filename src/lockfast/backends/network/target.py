@@ -13,13 +13,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from lockfast.errors import ConfigurationError, LockError
+from lockfast.backends.network.codec import UNREADABLE, ProtocolError
+from lockfast.errors import BackendMisbehaved, ConfigurationError, LockError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from lockfast.backends.network.tls import TlsOptions
     from lockfast.core.descriptor import Endpoint
+    from lockfast.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +104,31 @@ class Unreachable(Protocol):
     """
 
     def __call__(self, error: BaseException, *, has_answered: bool) -> LockError: ...
+
+
+class Reachability:
+    """A server, whether it was ever reached, and the errors for connections that fail."""
+
+    def __init__(self, target: Target, *, unreachable: Unreachable, clock: Clock) -> None:
+        self.where: str = target.where
+        self._target = target
+        self._error_of = unreachable
+        self._clock = clock
+        self._has_answered = False
+        """Whether a connection was ever made, which shows that the address is right."""
+        self._answered_at = ""
+        """The IP address that answered last."""
+
+    def _answered(self, address: str) -> None:
+        self._has_answered, self._answered_at = True, address
+
+    def _failure(self, error: BaseException) -> LockError | None:
+        """Return the error for a connection that could not be made; None to raise it as it is."""
+        if isinstance(error, OSError | ProtocolError):
+            return self._unreachable(error)
+        if isinstance(error, UNREADABLE) and not isinstance(error, LockError):
+            return BackendMisbehaved(f"{self.where}: its reply to the handshake cannot be read")
+        return None
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        return self._error_of(error, has_answered=self._has_answered)
