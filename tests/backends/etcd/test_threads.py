@@ -1,4 +1,4 @@
-"""A machine that cannot start a thread: the client gets an error, and leaves nothing behind."""
+"""A machine that cannot start a thread, or starts it late: the client leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -78,3 +78,24 @@ def test_none_to_part_from_the_session_before(flavour, locks, sessions, spare):
 
     assert opened.session.asked == LONG + 1
     eventually(lambda: before not in sessions(), what="the one before is over")
+
+
+@pytest.mark.parametrize("flavour", ["sync"], indirect=True)
+def test_one_that_begins_only_when_the_client_closes(locks, proxy, monkeypatch):
+    """A busy machine may start the thread of the watch late; closing leaves no connection open."""
+    spawn = threads.spawn
+
+    def spawn_late(function: Any, *, name: str) -> Any:
+        def begin_late() -> None:
+            [run] = function.args
+            run.stopping.wait()
+            function()
+
+        return spawn(begin_late if name == "lockfast-watch" else function, name=name)
+
+    monkeypatch.setattr(threads, "spawn", spawn_late)
+    locks.lock("door").acquire(timeout=20)
+
+    locks.close()
+
+    eventually(lambda: proxy.connections == 0, what="all connections are closed")

@@ -50,6 +50,9 @@ class AsyncWatcher:
         self._watches: dict[int, WatchCallback] = {}
         self._known: dict[WatchCallback, int] = {}
         self._stream: WatchStream | None = None
+        self._unclosed: WatchStream | None = None
+        """The stream that was opened last, until it is closed. The run that reads it closes it,
+        unless that run was stopped before it could begin."""
         self._background = AsyncBackground(self._listen, name="lockfast-watch", clock=clock)
         self._is_closed = False
 
@@ -92,9 +95,9 @@ class AsyncWatcher:
         return stream
 
     async def _open(self, deadline: float) -> None:
-        await self._background.stop()  # it may still be closing the previous stream
+        await self._stop()  # the previous stream may not be closed yet
         stream = await self._members.watch(self._hear, deadline=deadline)
-        self._stream = stream
+        self._unclosed = self._stream = stream
         is_read = False
         try:
             is_read = self._background.is_running()
@@ -109,7 +112,7 @@ class AsyncWatcher:
 
     async def _listen(self, run: AsyncBackgroundRun) -> bool:
         """Read the stream until it ends; a stream of its own is opened for each run."""
-        stream = self._stream
+        stream = self._unclosed
         if stream is None:
             return False
         try:
@@ -128,6 +131,7 @@ class AsyncWatcher:
             self._give_up(stream)
         finally:
             await stream.close()
+            self._unclosed = None
 
     def _give_up(self, stream: WatchStream) -> None:
         with self._state:
@@ -178,10 +182,16 @@ class AsyncWatcher:
         self._background.end()
         if (stream := self._stream) is not None:
             stream.kick()
+        await self._stop()
+
+    async def _stop(self) -> None:
+        """Stop reading the stream, and close it if the run that should read it never began."""
         await self._background.stop()
+        if self._unclosed is not None:
+            await self._end(self._unclosed)
 
     def abandon_connection(self) -> None:
         """Abandon the stream in a forked child; the parent process still uses it."""
         self._is_closed = True
         self._background.after_fork_in_child()
-        fork.abandon(self._stream)
+        fork.abandon(self._unclosed)

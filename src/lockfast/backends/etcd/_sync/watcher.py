@@ -52,6 +52,9 @@ class Watcher:
         self._watches: dict[int, WatchCallback] = {}
         self._known: dict[WatchCallback, int] = {}
         self._stream: WatchStream | None = None
+        self._unclosed: WatchStream | None = None
+        """The stream that was opened last, until it is closed. The run that reads it closes it,
+        unless that run was stopped before it could begin."""
         self._background = Background(self._listen, name="lockfast-watch", clock=clock)
         self._is_closed = False
 
@@ -94,9 +97,9 @@ class Watcher:
         return stream
 
     def _open(self, deadline: float) -> None:
-        self._background.stop()  # it may still be closing the previous stream
+        self._stop()  # the previous stream may not be closed yet
         stream = self._members.watch(self._hear, deadline=deadline)
-        self._stream = stream
+        self._unclosed = self._stream = stream
         is_read = False
         try:
             is_read = self._background.is_running()
@@ -111,7 +114,7 @@ class Watcher:
 
     def _listen(self, run: BackgroundRun) -> bool:
         """Read the stream until it ends; a stream of its own is opened for each run."""
-        stream = self._stream
+        stream = self._unclosed
         if stream is None:
             return False
         try:
@@ -130,6 +133,7 @@ class Watcher:
             self._give_up(stream)
         finally:
             stream.close()
+            self._unclosed = None
 
     def _give_up(self, stream: WatchStream) -> None:
         with self._state:
@@ -180,10 +184,16 @@ class Watcher:
         self._background.end()
         if (stream := self._stream) is not None:
             stream.kick()
+        self._stop()
+
+    def _stop(self) -> None:
+        """Stop reading the stream, and close it if the run that should read it never began."""
         self._background.stop()
+        if self._unclosed is not None:
+            self._end(self._unclosed)
 
     def abandon_connection(self) -> None:
         """Abandon the stream in a forked child; the parent process still uses it."""
         self._is_closed = True
         self._background.after_fork_in_child()
-        fork.abandon(self._stream)
+        fork.abandon(self._unclosed)
