@@ -11,7 +11,6 @@ import logging
 import socket
 import ssl
 import threading
-import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -399,14 +398,6 @@ def finish(client: Any) -> None:  # noqa: ANN401
     client.close()
 
 
-def wait_for_end(client: Any, seconds: float) -> bool:  # noqa: ANN401
-    """Wait at most `seconds`; return whether the client's thread has finished its work."""
-    stopped = client._connection.connection_stopped  # noqa: SLF001
-    until = time.monotonic() + seconds
-    while not stopped.is_set():
-        if time.monotonic() >= until:
-            return False
-        # Do not use the event's own `wait`, because an interrupt inside `wait` turns into another
-        # error and is lost.
-        time.sleep(DRIVER_POLL_SECONDS)
-    return True
+def has_ended(client: Any) -> bool:  # noqa: ANN401
+    """Return whether the client's thread has finished its work."""
+    return bool(client._connection.connection_stopped.is_set())  # noqa: SLF001

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import (
     AuthFailedError,
@@ -41,58 +42,62 @@ KazooReply = Any
 """The server's reply to one request, or kazoo's error for a refusal."""
 
 
-class ReplyCollector(Protocol):
-    """Collects the replies to several requests."""
-
-    def keep_reply(self, number: int, answer: KazooReply) -> None:
-        """Keep the reply to one of the requests."""
-        ...
+Request = Any
+"""Any of the requests below; kazoo has no types."""
 
 
-class Slot:
-    """Receives the reply to one of several requests."""
+class ReplyReceiver:
+    """Passes on what kazoo has for a request: the reply, or the error that says why there is none.
 
-    __slots__ = ("_flight", "_number")
+    kazoo calls one of the two methods, on its own thread, or on the sender's if it refuses at once.
+    """
 
-    def __init__(self, flight: ReplyCollector, number: int) -> None:
-        self._flight = flight
-        self._number = number
-
-    def set(self, value: KazooReply) -> None:
-        """Keep the reply."""
-        self._flight.keep_reply(self._number, value)
-
-    def set_exception(self, error: KazooReply) -> None:
-        """Keep a refusal, or the error that says that there will be no reply."""
-        self._flight.keep_reply(self._number, error)
-
-
-class ReplyOrError:
-    """Receives a reply that nobody waits for."""
-
-    __slots__ = ("_heard",)
+    __slots__ = ("set", "set_exception")
 
     def __init__(self, heard: Callable[[KazooReply], None]) -> None:
-        self._heard = heard
-
-    def set(self, value: KazooReply) -> None:
-        """Pass the reply on."""
-        self._heard(value)
-
-    def set_exception(self, error: KazooReply) -> None:
-        """Pass on a refusal, or the error that says that there will be no reply."""
-        self._heard(error)
+        self.set = self.set_exception = heard
 
 
-def checked(answers: list[KazooReply], *, is_complete: bool, where: str) -> list[KazooReply]:
-    """Return the replies; if any reply is missing, raise the error for that."""
+class PendingReplies:
+    """The replies to requests that were sent together; `complete` is called after the last one."""
+
+    __slots__ = ("_answers", "_arrived", "_complete")
+
+    def __init__(self, size: int, complete: Callable[[], None]) -> None:
+        self._answers: list[KazooReply] = [None] * size
+        self._arrived: set[int] = set()
+        self._complete = complete
+
+    def receivers(self, requests: Sequence[Request]) -> list[tuple[Request, ReplyReceiver]]:
+        """Return each request with the receiver of its reply."""
+        return [
+            (request, ReplyReceiver(partial(self._keep, number)))
+            for number, request in enumerate(requests)
+        ]
+
+    def _keep(self, number: int, answer: KazooReply) -> None:
+        if number in self._arrived:
+            return
+        self._answers[number] = answer
+        self._arrived.add(number)
+        if len(self._arrived) == len(self._answers):
+            self._complete()
+
+    def checked(self, *, where: str) -> list[KazooReply]:
+        """Return the replies; if any reply is missing, raise the error for that."""
+        checked(self._answers, where=where)
+        if len(self._arrived) < len(self._answers):
+            raise OutcomeUnknown(f"{where} did not answer in time")
+        return self._answers
+
+
+def checked(answers: list[KazooReply], *, where: str) -> list[KazooReply]:
+    """Return the replies; if one says that the session or the connection was lost, raise that."""
     for answer in answers:
         if isinstance(answer, SessionExpiredError):
             raise records.ended(where=where) from answer
         if isinstance(answer, ConnectionLoss | SessionMovedError):
             raise OutcomeUnknown(f"{where} did not answer: the connection was lost") from answer
-    if not is_complete:
-        raise OutcomeUnknown(f"{where} did not answer in time")
     return answers
 
 
@@ -105,7 +110,7 @@ REFUSALS: dict[Any, Any] = {
 }
 
 
-def send(client: Any, asked: Sequence[tuple[Any, Slot | ReplyOrError]]) -> None:  # noqa: ANN401
+def send(client: Any, asked: Sequence[tuple[Request, ReplyReceiver]]) -> None:  # noqa: ANN401
     """Hand the requests to kazoo's thread, in their order.
 
     This replaces kazoo's own method. At its end that method takes any exception for a closed
@@ -148,9 +153,6 @@ __all__ = [
 ]
 
 EPHEMERAL_SEQUENTIAL = 3
-
-Request = Any
-"""Any of these requests; kazoo has no types."""
 
 
 class _CreateContainer(Create2):  # type: ignore[misc]  # kazoo has no types

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.backends.sessions.records import SessionClaim
+    from lockfast.backends.zookeeper._async.connection import AsyncZooKeeperConnection
     from lockfast.backends.zookeeper._async.requests import AsyncZooKeeperRequests
-    from lockfast.backends.zookeeper.connection_aio import ZooKeeperConnection
     from lockfast.backends.zookeeper.nodes import ClaimNode, NameNode, NameNodes
     from lockfast.backends.zookeeper.requests import KazooReply
     from lockfast.model import Claim
@@ -47,7 +47,7 @@ class AsyncZooKeeperLines:
     def __init__(
         self,
         requests: AsyncZooKeeperRequests,
-        connection: ZooKeeperConnection,
+        connection: AsyncZooKeeperConnection,
         doors: NameNodes,
         *,
         clock: Clock,
@@ -72,7 +72,7 @@ class AsyncZooKeeperLines:
             first, requests.GetChildren2(door.path, None), deadline=deadline
         )
         if isinstance(before, list):
-            checked(before, is_complete=True, where=self._address.where)
+            checked(before, where=self._address.where)
         return await self._line(door, answer, deadline)
 
     async def names(self, *, deadline: float) -> Sequence[str]:

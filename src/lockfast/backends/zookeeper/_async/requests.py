@@ -11,8 +11,8 @@ from lockfast.backends.zookeeper import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lockfast.backends.zookeeper._async.connection import AsyncZooKeeperConnection
     from lockfast.backends.zookeeper.address import Address
-    from lockfast.backends.zookeeper.connection_aio import ZooKeeperConnection
     from lockfast.backends.zookeeper.requests import KazooReply, Request
 
 EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
@@ -25,7 +25,7 @@ REQUESTS_AT_ONCE = 500
 class AsyncZooKeeperRequests:
     """Sends requests on the connection of one session, and raises unexpected replies."""
 
-    def __init__(self, connection: ZooKeeperConnection, address: Address) -> None:
+    def __init__(self, connection: AsyncZooKeeperConnection, address: Address) -> None:
         self._connection = connection
         self._address = address
 

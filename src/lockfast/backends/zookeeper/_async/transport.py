@@ -10,9 +10,9 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from lockfast.backends.sessions import records
 from lockfast.backends.sessions.records import KeepAliveReply, Opening, OwnEntry, SeenEntry
 from lockfast.backends.zookeeper import errors, four_letter_words, requests
+from lockfast.backends.zookeeper._async.connection import AsyncZooKeeperConnection
 from lockfast.backends.zookeeper._async.line import AsyncZooKeeperLines, is_ours
 from lockfast.backends.zookeeper._async.requests import AsyncZooKeeperRequests
-from lockfast.backends.zookeeper.connection_aio import ZooKeeperConnection
 from lockfast.backends.zookeeper.diagnostics import EnsembleFacts, findings
 from lockfast.backends.zookeeper.nodes import node_of
 from lockfast.backends.zookeeper.requests import checked
@@ -84,7 +84,7 @@ class AsyncZooKeeperTransport:
         self._address = address = doors.address
         self._doors = doors
         self._clock = clock
-        self._connection = ZooKeeperConnection(
+        self._connection = AsyncZooKeeperConnection(
             address.options, ttl=ttl, clock=clock, where=address.where, changed=changed
         )
         self._requests = AsyncZooKeeperRequests(self._connection, address)
@@ -121,7 +121,7 @@ class AsyncZooKeeperTransport:
         sent_at = self._clock.now()
         [answer] = await self._connection.ask(request, deadline=deadline)
         if isinstance(answer, list):
-            [answer] = checked(answer, is_complete=True, where=where)
+            [answer] = checked(answer, where=where)
         # A refusal because our top node is missing or access is denied was a transaction too, so it
         # confirms the session.
         if isinstance(answer, KazooException) and not (

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.backends.sessions.records import SessionClaim
+    from lockfast.backends.zookeeper._sync.connection import ZooKeeperConnection
     from lockfast.backends.zookeeper._sync.requests import ZooKeeperRequests
-    from lockfast.backends.zookeeper.connection_threads import ZooKeeperConnection
     from lockfast.backends.zookeeper.nodes import ClaimNode, NameNode, NameNodes
     from lockfast.backends.zookeeper.requests import KazooReply
     from lockfast.model import Claim
@@ -74,7 +74,7 @@ class ZooKeeperLines:
             first, requests.GetChildren2(door.path, None), deadline=deadline
         )
         if isinstance(before, list):
-            checked(before, is_complete=True, where=self._address.where)
+            checked(before, where=self._address.where)
         return self._line(door, answer, deadline)
 
     def names(self, *, deadline: float) -> Sequence[str]:

@@ -13,8 +13,8 @@ from lockfast.backends.zookeeper import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lockfast.backends.zookeeper._sync.connection import ZooKeeperConnection
     from lockfast.backends.zookeeper.address import Address
-    from lockfast.backends.zookeeper.connection_threads import ZooKeeperConnection
     from lockfast.backends.zookeeper.requests import KazooReply, Request
 
 EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)

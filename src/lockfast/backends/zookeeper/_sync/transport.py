@@ -12,9 +12,9 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from lockfast.backends.sessions import records
 from lockfast.backends.sessions.records import KeepAliveReply, Opening, OwnEntry, SeenEntry
 from lockfast.backends.zookeeper import errors, four_letter_words, requests
+from lockfast.backends.zookeeper._sync.connection import ZooKeeperConnection
 from lockfast.backends.zookeeper._sync.line import ZooKeeperLines, is_ours
 from lockfast.backends.zookeeper._sync.requests import ZooKeeperRequests
-from lockfast.backends.zookeeper.connection_threads import ZooKeeperConnection
 from lockfast.backends.zookeeper.diagnostics import EnsembleFacts, findings
 from lockfast.backends.zookeeper.nodes import node_of
 from lockfast.backends.zookeeper.requests import checked
@@ -123,7 +123,7 @@ class ZooKeeperTransport:
         sent_at = self._clock.now()
         [answer] = self._connection.ask(request, deadline=deadline)
         if isinstance(answer, list):
-            [answer] = checked(answer, is_complete=True, where=where)
+            [answer] = checked(answer, where=where)
         # A refusal because our top node is missing or access is denied was a transaction too, so it
         # confirms the session.
         if isinstance(answer, KazooException) and not (

@@ -1,63 +1,25 @@
-"""Connection to an ensemble, sync flavour: replies wake the thread that sent the request.
-
-Its counterpart is `connection_aio`.
-"""
+# Generated from src/lockfast/backends/zookeeper/_async/connection.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Connection to an ensemble: kazoo's thread receives the replies, and wakes whoever waits."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from kazoo.protocol.states import KazooState
 
 from lockfast.backends.sessions.records import ended
 from lockfast.backends.zookeeper import driver, errors
-from lockfast.backends.zookeeper.requests import ReplyOrError, Slot, checked, send
+from lockfast.backends.zookeeper.requests import PendingReplies, ReplyReceiver, send
 from lockfast.runtime import fork
+from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lockfast.backends.zookeeper.requests import KazooReply
+    from lockfast.backends.zookeeper.requests import KazooReply, Request
+    from lockfast.errors import LockError
     from lockfast.runtime.clock import Clock
-
-__all__ = ["ZooKeeperConnection"]
-
-
-class PendingRequests:
-    """Requests that were sent together; it signals once, when the last reply has arrived."""
-
-    __slots__ = ("_arrived", "_missing", "_over", "answers")
-
-    def __init__(self, size: int) -> None:
-        self.answers: list[KazooReply] = [None] * size
-        self._arrived: set[int] = set()
-        self._missing = size
-        # Use a bare lock, because creating an Event costs more than everything else in this class.
-        self._over = threading.Lock()
-        self._over.acquire()
-
-    def keep_reply(self, number: int, answer: KazooReply) -> None:
-        """Keep a reply; called on kazoo's thread, or on the sender's if kazoo refuses at once."""
-        if number in self._arrived:
-            return
-        self.answers[number] = answer
-        self._arrived.add(number)
-        if len(self._arrived) == self._missing:
-            try:
-                self._over.release()
-            except RuntimeError:
-                # Two threads saw the last reply arrive, and the other thread has released the lock.
-                return
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every reply has arrived."""
-        return len(self._arrived) == self._missing
-
-    def wait(self, seconds: float) -> None:
-        """Return when all replies have arrived, or after `seconds`."""
-        self._over.acquire(timeout=max(0.0, seconds))
 
 
 class ZooKeeperConnection:
@@ -85,7 +47,8 @@ class ZooKeeperConnection:
         self.greeting: driver.DriverHandshake = driver.DriverHandshake(self._client, clock)
         driver.call_when_usable(self._client, self._trouble, self._enter)
         self._client.add_listener(self._listen)
-        self._state = threading.Condition()
+        self._settling: set[runtime.WakeEvent] = set()
+        """The events of callers that wait until the session is connected or has ended."""
 
     def connect(self, *, deadline: float) -> None:
         """Open the session."""
@@ -96,10 +59,9 @@ class ZooKeeperConnection:
             raise errors.unreachable(cause, where=self.where) from cause
         self._wait_until_settled(deadline)
         if not self.is_connected:
-            error = errors.unreachable(self._trouble.last, where=self.where)
-            raise error from self._trouble.last
+            raise self._unreachable()
 
-    def ask(self, *requests: Any, deadline: float) -> list[KazooReply]:  # noqa: ANN401
+    def ask(self, *requests: Request, deadline: float) -> list[KazooReply]:
         """Return the replies, in order; a refusal is a reply.
 
         Raises BackendUnavailable if nothing was sent, SessionEnded if no effect of the requests can
@@ -107,15 +69,19 @@ class ZooKeeperConnection:
         """
         if not self.is_connected:
             self._wait_until_settled(deadline)
-        self._refuse_unusable()
-        flight = PendingRequests(len(requests))
-        send(self._client, [(one, Slot(flight, number)) for number, one in enumerate(requests)])
-        flight.wait(deadline - self._clock.now())
-        return checked(flight.answers, is_complete=flight.is_complete, where=self.where)
+        if self.is_over:
+            raise ended(where=self.where)
+        if not self.is_connected:
+            raise self._unreachable()
+        complete = runtime.WakeEvent()
+        replies = PendingReplies(len(requests), complete.set)
+        send(self._client, replies.receivers(requests))
+        complete.wait(max(0.0, deadline - self._clock.now()))
+        return replies.checked(where=self.where)
 
-    def tell(self, request: Any, heard: Callable[[KazooReply], None]) -> None:  # noqa: ANN401
+    def tell(self, request: Request, heard: Callable[[KazooReply], None]) -> None:
         """Send a request whose reply nobody waits for; `heard` gets it on kazoo's thread."""
-        send(self._client, [(request, ReplyOrError(heard))])
+        send(self._client, [(request, ReplyReceiver(heard))])
 
     def hang_up(self) -> None:
         """Cut the connection, which does not answer, so that kazoo tries the next member."""
@@ -126,11 +92,12 @@ class ZooKeeperConnection:
         was_connected, self.is_connected = self.is_connected, False
         if goodbye and was_connected:
             driver.say_goodbye(self._client)
-            driver.wait_for_end(self._client, deadline - self._clock.now())
+            self._wait_for_end(deadline)
         driver.stop_reconnecting(self._client)
         driver.hang_up(self._client)
         self.is_over = True
-        if driver.wait_for_end(self._client, 2 * driver.CONNECT_SECONDS):
+        self._wait_for_end(self._clock.now() + 2 * driver.CONNECT_SECONDS)
+        if driver.has_ended(self._client):
             driver.finish(self._client)
 
     def abandon_connection(self) -> None:
@@ -145,34 +112,49 @@ class ZooKeeperConnection:
         if state == KazooState.CONNECTED:
             # The connection is not usable yet; `_enter` follows once all credentials are sent.
             return
-        with self._state:
-            self.is_connected = False
-            if state == KazooState.LOST:
-                self.is_over = True
-                driver.stop_reconnecting(self._client)
-            self._state.notify_all()
-        self._changed()
+        self.is_connected = False
+        if state == KazooState.LOST:
+            self.is_over = True
+            driver.stop_reconnecting(self._client)
+        self._report_change()
 
     def _enter(self) -> None:
-        with self._state:
-            self.is_connected = True
-            self._state.notify_all()
+        self.is_connected = True
+        self._report_change()
+
+    def _report_change(self) -> None:
+        for one in list(self._settling):
+            one.set()
         self._changed()
 
     # -- waiting -----------------------------------------------------------------------
 
-    def _refuse_unusable(self) -> None:
-        if self.is_over:
-            raise ended(where=self.where)
-        if not self.is_connected:
-            last = self._trouble.last
-            raise errors.unreachable(last, where=self.where) from last
+    def _unreachable(self) -> LockError:
+        cause = self._trouble.last
+        error = errors.unreachable(cause, where=self.where)
+        error.__cause__ = cause
+        return error
+
+    def _is_settled(self) -> bool:
+        return self.is_connected or self.is_over
 
     def _wait_until_settled(self, deadline: float) -> None:
         """Return once connected, or once the session has ended, or at the deadline."""
-        with self._state:
-            while not (self.is_connected or self.is_over):
-                left = min(deadline - self._clock.now(), self._clock.longest_sleep)
-                if left <= 0:
+        while not self._is_settled():
+            changed = runtime.WakeEvent()
+            self._settling.add(changed)
+            try:
+                # The state may have changed just before the event was added.
+                if self._is_settled() or not runtime.wait_for(
+                    changed, deadline=deadline, clock=self._clock
+                ):
                     return
-                self._state.wait(left)
+            finally:
+                self._settling.discard(changed)
+
+    def _wait_for_end(self, deadline: float) -> None:
+        """Return when kazoo's thread has finished its work, or at the deadline."""
+        # Do not wait for kazoo's own event, which would block an event loop. In a thread, an
+        # interrupt inside that wait would turn into another error and be lost.
+        while not driver.has_ended(self._client) and self._clock.now() < deadline:
+            runtime.sleep(driver.DRIVER_POLL_SECONDS)

@@ -1,0 +1,158 @@
+"""Connection to an ensemble: kazoo's thread receives the replies, and wakes whoever waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kazoo.protocol.states import KazooState
+
+from lockfast.backends.sessions.records import ended
+from lockfast.backends.zookeeper import driver, errors
+from lockfast.backends.zookeeper.requests import PendingReplies, ReplyReceiver, send
+from lockfast.runtime import aio as runtime
+from lockfast.runtime import fork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lockfast.backends.zookeeper.requests import KazooReply, Request
+    from lockfast.errors import LockError
+    from lockfast.runtime.clock import Clock
+
+
+class AsyncZooKeeperConnection:
+    """One session's connection: opened once, restored by kazoo when lost, and never reopened.
+
+    `changed` is called on kazoo's thread when the connection is lost or restored, and when the
+    session has ended.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        *,
+        ttl: float,
+        clock: Clock,
+        where: str,
+        changed: Callable[[], None],
+    ) -> None:
+        self.where = where
+        self.is_over: bool = False
+        self.is_connected: bool = False
+        self._clock = clock
+        self._changed = changed
+        self._client, self._trouble = driver.new_client(options, ttl=ttl)
+        self.greeting: driver.DriverHandshake = driver.DriverHandshake(self._client, clock)
+        driver.call_when_usable(self._client, self._trouble, self._enter)
+        self._client.add_listener(self._listen)
+        self._settling: set[runtime.WakeEvent] = set()
+        """The events of callers that wait until the session is connected or has ended."""
+
+    async def connect(self, *, deadline: float) -> None:
+        """Open the session."""
+        try:
+            driver.start(self._client, seconds=deadline - self._clock.now())
+        except (OSError, RuntimeError) as cause:
+            # There is no file descriptor or no thread left.
+            raise errors.unreachable(cause, where=self.where) from cause
+        await self._wait_until_settled(deadline)
+        if not self.is_connected:
+            raise self._unreachable()
+
+    async def ask(self, *requests: Request, deadline: float) -> list[KazooReply]:
+        """Return the replies, in order; a refusal is a reply.
+
+        Raises BackendUnavailable if nothing was sent, SessionEnded if no effect of the requests can
+        last, and OutcomeUnknown if a reply is missing.
+        """
+        if not self.is_connected:
+            await self._wait_until_settled(deadline)
+        if self.is_over:
+            raise ended(where=self.where)
+        if not self.is_connected:
+            raise self._unreachable()
+        complete = runtime.WakeEvent()
+        replies = PendingReplies(len(requests), complete.set)
+        send(self._client, replies.receivers(requests))
+        await complete.wait(max(0.0, deadline - self._clock.now()))
+        return replies.checked(where=self.where)
+
+    def tell(self, request: Request, heard: Callable[[KazooReply], None]) -> None:
+        """Send a request whose reply nobody waits for; `heard` gets it on kazoo's thread."""
+        send(self._client, [(request, ReplyReceiver(heard))])
+
+    def hang_up(self) -> None:
+        """Cut the connection, which does not answer, so that kazoo tries the next member."""
+        driver.hang_up(self._client)
+
+    async def close(self, *, goodbye: bool, deadline: float) -> None:
+        """Close the connection; without a goodbye the session stays until it times out."""
+        was_connected, self.is_connected = self.is_connected, False
+        if goodbye and was_connected:
+            driver.say_goodbye(self._client)
+            await self._wait_for_end(deadline)
+        driver.stop_reconnecting(self._client)
+        driver.hang_up(self._client)
+        self.is_over = True
+        await self._wait_for_end(self._clock.now() + 2 * driver.CONNECT_SECONDS)
+        if driver.has_ended(self._client):
+            driver.finish(self._client)
+
+    def abandon_connection(self) -> None:
+        """Abandon the connection in a forked child; the parent process still uses it."""
+        self.is_over = True
+        self.is_connected = False
+        fork.abandon(self._client)
+
+    # -- kazoo's thread ----------------------------------------------------------------
+
+    def _listen(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            # The connection is not usable yet; `_enter` follows once all credentials are sent.
+            return
+        self.is_connected = False
+        if state == KazooState.LOST:
+            self.is_over = True
+            driver.stop_reconnecting(self._client)
+        self._report_change()
+
+    def _enter(self) -> None:
+        self.is_connected = True
+        self._report_change()
+
+    def _report_change(self) -> None:
+        for one in list(self._settling):
+            one.set()
+        self._changed()
+
+    # -- waiting -----------------------------------------------------------------------
+
+    def _unreachable(self) -> LockError:
+        cause = self._trouble.last
+        error = errors.unreachable(cause, where=self.where)
+        error.__cause__ = cause
+        return error
+
+    def _is_settled(self) -> bool:
+        return self.is_connected or self.is_over
+
+    async def _wait_until_settled(self, deadline: float) -> None:
+        """Return once connected, or once the session has ended, or at the deadline."""
+        while not self._is_settled():
+            changed = runtime.WakeEvent()
+            self._settling.add(changed)
+            try:
+                # The state may have changed just before the event was added.
+                if self._is_settled() or not await runtime.wait_for(
+                    changed, deadline=deadline, clock=self._clock
+                ):
+                    return
+            finally:
+                self._settling.discard(changed)
+
+    async def _wait_for_end(self, deadline: float) -> None:
+        """Return when kazoo's thread has finished its work, or at the deadline."""
+        # Do not wait for kazoo's own event, which would block an event loop. In a thread, an
+        # interrupt inside that wait would turn into another error and be lost.
+        while not driver.has_ended(self._client) and self._clock.now() < deadline:
+            await runtime.sleep(driver.DRIVER_POLL_SECONDS)
