@@ -36,17 +36,22 @@ class OpenSession:
 
     def ask(self, verb: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of the transport, and return its result."""
+        return self._call(self.transport, verb, *arguments, **options)
+
+    def ask_lines(self, verb: str, *arguments: Any) -> Any:
+        """Call a method of the transport's lines, and return its result."""
+        return self._call(self.transport.lines, verb, *arguments)
+
+    def _call(self, one: Any, verb: str, *arguments: Any, **options: Any) -> Any:
         deadline = self._flavour.clock.now() + PATIENCE
-        return self._flavour.call(
-            getattr(self.transport, verb), *arguments, **options, deadline=deadline
-        )
+        return self._flavour.call(getattr(one, verb), *arguments, **options, deadline=deadline)
 
     def arrive(self, name: str, **fields: Any) -> SessionClaim:
         """Return a claim that has joined the line."""
         owner = Owner(host="h", pid=1).to_text()
         values = {"client": "c", "owner": owner, "weight": 1, "capacity": 1, "ttl": self.ttl}
         one = SessionClaim(Claim(id="1" * 32, name=name, **{**values, **fields}))
-        self.ask("arrive", one)
+        self.ask_lines("arrive", one)
         return one
 
     def close(self) -> None:

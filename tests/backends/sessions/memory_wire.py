@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from lockfast.backends.sessions import records
 from lockfast.backends.sessions._async.backend import AsyncSessionsBackend
+from lockfast.backends.sessions._async.transport import AsyncSessionLines, AsyncSessionTransport
 from lockfast.backends.sessions.line import LineView, Watch
 from lockfast.backends.sessions.records import (
     KeepAliveReply,
@@ -74,18 +75,21 @@ class Store:
         return self.standing.pop(key, None) is not None
 
 
-class MemoryWire:
-    """The transport of one session."""
+class MemoryWire(AsyncSessionTransport, AsyncSessionLines):
+    """The transport of one session, and its lines."""
 
     where = "memory with sessions"
-    greeting = None
 
     def __init__(self, store: Store, *, ttl: float, clock: Clock) -> None:
-        self.is_over = False
-        self.is_connected = True
+        self.lines = self
+        self._is_over = False
         self._store = store
         self._ttl = ttl
         self._clock = clock
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
 
     async def open(self, *, deadline: float) -> Opening:
         del deadline
@@ -106,13 +110,13 @@ class MemoryWire:
 
     async def close(self, *, goodbye: bool, deadline: float) -> None:
         del deadline
-        self.is_over = True
+        self._is_over = True
         if goodbye:
             for key in list(self._store.standing):
                 self._store.drop(key)
 
     def abandon_connection(self) -> None:
-        self.is_over = True
+        self._is_over = True
 
     async def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
         del deadline
@@ -151,12 +155,6 @@ class MemoryWire:
             for one in found
         ]
 
-    async def leave(
-        self, one: SessionClaim, asked: Sequence[str], *, line: LineView, deadline: float
-    ) -> Sequence[SeenEntry | None]:
-        await self.delete(one, deadline=deadline)
-        return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
-
     async def delete(self, one: SessionClaim, *, deadline: float) -> bool:
         back_at = self._store.is_back_at
         await asyncio.sleep(min(back_at, deadline) - self._clock.now())
@@ -166,11 +164,6 @@ class MemoryWire:
 
     async def close_for(self, one: SessionClaim, seconds: float, *, deadline: float) -> bool:
         raise NotImplementedError
-
-    def touch(self, key: str, one: SessionClaim, heard: Callable[[bool], None]) -> None:
-        """Report success: the admission has notified the watchers already."""
-        del key, one
-        heard(True)
 
     async def remove(
         self, asked: Sequence[tuple[str, int | None]], *, deadline: float

@@ -173,7 +173,7 @@ def test_only_what_was_seen_is_removed(flavour, session, proxy, server, name):
 
     session.ask("delete", one)
     one.forget_entry()
-    session.ask("arrive", one)
+    session.ask_lines("arrive", one)
     proxy.let_through()
 
     assert removing.result(PATIENCE) == [False]
@@ -202,9 +202,9 @@ def test_a_hold_that_goes_by_itself_admits_nobody(flavour, session, server, name
     assert "lease" in _kept(server, name)["h"]
 
     one.forget_entry()
-    line = session.ask("arrive", one)
+    line = session.ask_lines("arrive", one)
     assert line.is_admitted
-    assert session.ask("admit", one, line)
+    assert session.ask_lines("admit", one, line)
 
     assert "lease" not in _kept(server, name)["h"]
     session.ask("delete", one)

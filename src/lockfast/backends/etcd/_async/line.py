@@ -13,6 +13,7 @@ from lockfast.backends.etcd.keys import key_parts_of, twin
 from lockfast.backends.etcd.line import EtcdEntry, EtcdLine, in_line
 from lockfast.backends.etcd.replies import KeyValue
 from lockfast.backends.etcd.transactions import ClaimKeys
+from lockfast.backends.sessions._async.transport import AsyncSessionLines
 from lockfast.core.door import capacity_conflict
 from lockfast.errors import BackendUnavailable, ConfigurationError, LockError
 
@@ -56,7 +57,7 @@ SURVEY_PAGE = 1000
 _log = logging.getLogger("lockfast")
 
 
-class AsyncEtcdLines:
+class AsyncEtcdLines(AsyncSessionLines):
     """Reads the lines of names, adds claims to them, and gives claims their holds.
 
     It also makes sure that an orphaned hold does not stay in its line for ever.
@@ -78,8 +79,9 @@ class AsyncEtcdLines:
 
     # -- reading -----------------------------------------------------------------------
 
-    async def look(self, name: str, *, deadline: float) -> EtcdLine:
-        """Return the line of a name, without changing anything in it."""
+    async def look(self, name: str, *, confirm: bool, deadline: float) -> EtcdLine:
+        """Return the line, unchanged; a quorum confirms every read, with and without `confirm`."""
+        del confirm
         return await self._read_line(self._keys.of(name), clears=False, deadline=deadline)
 
     async def names(self, *, deadline: float) -> Sequence[str]:

@@ -19,6 +19,7 @@ from lockfast.backends.etcd.keys import CLAIM, EtcdKeys, key_parts_of, twin
 from lockfast.backends.etcd.line import EtcdLine
 from lockfast.backends.etcd.replies import KeyValue
 from lockfast.backends.etcd.transactions import RevisionCheck
+from lockfast.backends.sessions._async.transport import AsyncSessionTransport
 from lockfast.backends.sessions.records import (
     KeepAliveReply,
     Opening,
@@ -60,7 +61,7 @@ PROOF_RETRY_SECONDS = 0.05
 _log = logging.getLogger("lockfast")
 
 
-class AsyncEtcdTransport:
+class AsyncEtcdTransport(AsyncSessionTransport):
     """One session with a cluster."""
 
     def __init__(
@@ -73,6 +74,7 @@ class AsyncEtcdTransport:
         changed: Callable[[], None],
         preference: Preference | None = None,
     ) -> None:
+        self.where = address.where
         self._address = address
         self._clock = clock
         self._keys = EtcdKeys(address.root)
@@ -81,7 +83,7 @@ class AsyncEtcdTransport:
         self._requests = AsyncEtcdRequests(
             self._members, root=address.root, ttl=ttl, clock=clock, changed=changed
         )
-        self._lines = AsyncEtcdLines(self._requests, self._keys, orphans, clock=clock)
+        self.lines = AsyncEtcdLines(self._requests, self._keys, orphans, clock=clock)
         self._state = runtime.StateLock()
         self._created = 0
         self._is_unproven_logged = False
@@ -90,22 +92,8 @@ class AsyncEtcdTransport:
         that the hold outlives the claim for a while."""
 
     @property
-    def where(self) -> str:
-        return self._requests.where
-
-    @property
     def is_over(self) -> bool:
         return self._requests.is_over
-
-    @property
-    def is_connected(self) -> bool:
-        """True until the session ends, because the session survives the loss of a member."""
-        return not self._requests.is_over
-
-    @property
-    def greeting(self) -> None:
-        """None, because a new connection says nothing about the session."""
-        return
 
     # -- the session -------------------------------------------------------------------
 
@@ -222,13 +210,6 @@ class AsyncEtcdTransport:
 
     # -- the line ----------------------------------------------------------------------
 
-    async def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
-        return await self._lines.arrive(one, deadline=deadline)
-
-    async def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Put the claim's hold unless it is there already; a place in the line is not a hold."""
-        return await self._lines.admit(one, line, deadline=deadline)
-
     async def read(
         self,
         asked: Sequence[tuple[str, Watch | None]],
@@ -265,15 +246,9 @@ class AsyncEtcdTransport:
 
     # -- leaving the line --------------------------------------------------------------
 
-    async def leave(
-        self, one: SessionClaim, asked: Sequence[str], *, line: LineView, deadline: float
-    ) -> Sequence[SeenEntry | None]:
-        await self.delete(one, deadline=deadline)
-        return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
-
     async def delete(self, one: SessionClaim, *, deadline: float) -> bool:
         claim_id = one.claim.id
-        is_doubtful = claim_id in self._lines.unanswered
+        is_doubtful = claim_id in self.lines.unanswered
         if one.key is None and not is_doubtful:
             return False
         keys, guard = self._keys.of(one.claim.name), self._requests.guard
@@ -281,7 +256,7 @@ class AsyncEtcdTransport:
         if is_doubtful:
             was_there = await self._withdraw(claim, hold, deadline)
         else:
-            held_at = self._lines.held_at.get(claim_id, 0)
+            held_at = self.lines.held_at.get(claim_id, 0)
             # This is sent only once, because a repeat could not tell its own effect from another
             # client's.
             answer = await self._requests.ask_once(
@@ -289,8 +264,8 @@ class AsyncEtcdTransport:
                 deadline=deadline,
             )
             was_there = answer.succeeded
-        self._lines.unanswered.pop(claim_id, None)
-        self._lines.held_at.pop(claim_id, None)
+        self.lines.unanswered.pop(claim_id, None)
+        self.lines.held_at.pop(claim_id, None)
         return was_there
 
     async def _withdraw(self, claim: bytes, hold: bytes, deadline: float) -> bool:
@@ -322,17 +297,17 @@ class AsyncEtcdTransport:
             answer, was_repeated = await self._requests.ask_twice(
                 transactions.leave_hold(claim, token=one.token), deadline=deadline
             )
-        for known in (self._lines.unanswered, self._closing, self._lines.held_at):
+        for known in (self.lines.unanswered, self._closing, self.lines.held_at):
             known.pop(one.claim.id, None)
         return answer.succeeded or was_repeated
 
     async def _closed_for(self, one: SessionClaim, seconds: float, deadline: float) -> bool:
         claim_id = one.claim.id
-        if claim_id in self._lines.unanswered:
+        if claim_id in self.lines.unanswered:
             # An unanswered request must not put the claim back next to its hold.
             asked = transactions.void_pending(self._requests.guard)
             self._requests.outdated(await self._requests.ask(asked, deadline=deadline))
-            self._lines.unanswered.pop(claim_id, None)
+            self.lines.unanswered.pop(claim_id, None)
         keys, guard = self._keys.of(one.claim.name), self._requests.guard
         claim, hold = keys.claim(one.claim, guard.lease), keys.hold(one.claim, guard.lease)
         record = etcd_keys.of_closing(one.claim, seconds=seconds, at=time.time())
@@ -350,17 +325,12 @@ class AsyncEtcdTransport:
             except errors.LeaseGone:
                 lease = 0
         self._closing.pop(claim_id, None)
-        self._lines.held_at.pop(claim_id, None)
+        self.lines.held_at.pop(claim_id, None)
         # If the claim is gone, an unanswered request of ours removed it, unless another client has
         # closed the name under another lease.
         return answer.succeeded or (
             was_asked and all(found.lease == lease for found in answer.answers[0].keys)
         )
-
-    def touch(self, key: str, one: SessionClaim, heard: Callable[[bool], None]) -> None:
-        """Do nothing, because the claim was touched when its hold was put."""
-        del key, one
-        heard(True)
 
     async def remove(
         self, asked: Sequence[tuple[str, int | None]], *, deadline: float
@@ -412,14 +382,6 @@ class AsyncEtcdTransport:
                 return True
 
     # -- inspection --------------------------------------------------------------------
-
-    async def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
-        """Return the line; every read goes through a quorum, whether or not `confirm` is set."""
-        del confirm
-        return await self._lines.look(name, deadline=deadline)
-
-    async def names(self, *, deadline: float) -> Sequence[str]:
-        return await self._lines.names(deadline=deadline)
 
     async def diagnose(
         self, *, asked: float, granted: float, seconds: float, deadline: float

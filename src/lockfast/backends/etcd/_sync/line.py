@@ -15,6 +15,7 @@ from lockfast.backends.etcd.keys import key_parts_of, twin
 from lockfast.backends.etcd.line import EtcdEntry, EtcdLine, in_line
 from lockfast.backends.etcd.replies import KeyValue
 from lockfast.backends.etcd.transactions import ClaimKeys
+from lockfast.backends.sessions._sync.transport import SessionLines
 from lockfast.core.door import capacity_conflict
 from lockfast.errors import BackendUnavailable, ConfigurationError, LockError
 
@@ -58,7 +59,7 @@ SURVEY_PAGE = 1000
 _log = logging.getLogger("lockfast")
 
 
-class EtcdLines:
+class EtcdLines(SessionLines):
     """Reads the lines of names, adds claims to them, and gives claims their holds.
 
     It also makes sure that an orphaned hold does not stay in its line for ever.
@@ -80,8 +81,9 @@ class EtcdLines:
 
     # -- reading -----------------------------------------------------------------------
 
-    def look(self, name: str, *, deadline: float) -> EtcdLine:
-        """Return the line of a name, without changing anything in it."""
+    def look(self, name: str, *, confirm: bool, deadline: float) -> EtcdLine:
+        """Return the line, unchanged; a quorum confirms every read, with and without `confirm`."""
+        del confirm
         return self._read_line(self._keys.of(name), clears=False, deadline=deadline)
 
     def names(self, *, deadline: float) -> Sequence[str]:

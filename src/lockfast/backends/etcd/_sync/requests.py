@@ -37,6 +37,7 @@ class EtcdRequests:
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
+        self.where = members.where
         self.ttl = ttl
         """The requested ttl; once the session is open, the granted ttl."""
         self.is_over = False
@@ -46,10 +47,6 @@ class EtcdRequests:
         self._clock = clock
         self._changed = changed
         self._state = runtime.StateLock()
-
-    @property
-    def where(self) -> str:
-        return self._members.where
 
     def ask(self, request: Request[A], *, deadline: float, is_other_lease: bool = False) -> A:
         """Return the reply, or raise the error for a refusal.

@@ -28,6 +28,7 @@ class AsyncRecipe:
     def __init__(self, session: AsyncSession, clock: Clock) -> None:
         self.session = session
         self._transport = session.transport
+        self._lines = session.transport.lines
         self._clock = clock
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -97,12 +98,12 @@ class AsyncRecipe:
     async def _join_line(self, one: SessionClaim, deadline: float) -> Grant | Held:
         session, claim = self.session, one.claim
         while True:
-            line = await self._transport.arrive(one, deadline=deadline)
+            line = await self._lines.arrive(one, deadline=deadline)
             if line.confirmed_at is not None:
                 session.confirmed(sent_at=line.confirmed_at)
             if line.is_admitted:
                 await session.prove_for_grant(deadline=deadline)
-                if await self._transport.admit(one, line, deadline=deadline):
+                if await self._lines.admit(one, line, deadline=deadline):
                     return self._granted(one, line)
                 continue
             if line.number is None and one.key is not None:
@@ -200,7 +201,7 @@ class AsyncInspector(AsyncRecipe):
 
     async def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
         """Return the holders and waiters; with `confirm`, as confirmed by a quorum."""
-        line = await self._transport.look(name, confirm=confirm, deadline=deadline)
+        line = await self._lines.look(name, confirm=confirm, deadline=deadline)
         seen = await self._read(line, line.entries, deadline)
         inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
         read, rest = seen[: line.inside], seen[line.inside :]
@@ -215,7 +216,7 @@ class AsyncInspector(AsyncRecipe):
 
     async def names(self, prefix: str, *, deadline: float) -> list[str]:
         """Return the names in the store that start with the prefix, in byte order."""
-        names = await self._transport.names(deadline=deadline)
+        names = await self._lines.names(deadline=deadline)
         return sorted((name for name in names if name.startswith(prefix)), key=str.encode)
 
     async def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
@@ -225,7 +226,7 @@ class AsyncInspector(AsyncRecipe):
         its next renewal learns that the hold was broken. An entry is deleted only if its key and
         token are the same as when it was read.
         """
-        line = await self._transport.look(name, confirm=False, deadline=deadline)
+        line = await self._lines.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]
         found = [
             (entry, one)

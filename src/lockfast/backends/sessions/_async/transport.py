@@ -24,6 +24,46 @@ if TYPE_CHECKING:
     from lockfast.model import Finding
 
 
+class AsyncSessionLines(Protocol):
+    """The lines of names, as one session sees them and joins them.
+
+    The requests raise the same errors as those of the transport.
+    """
+
+    async def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
+        """Put the claim into the line of its name, unless it is there already; return the line.
+
+        Arrivals are idempotent: if an earlier arrival of the same claim was not answered, the
+        transport first looks for its entry. As soon as the store has replied, `one` has to record
+        its entry. A claim for a name in use with another capacity is refused, and leaves nothing
+        behind. A claim that does not queue may be left out of the line if it would have to wait. A
+        claim that can be admitted at once may be admitted in the same step; the transport then
+        notes that in the line, so that `admit` need not repeat it.
+        """
+        ...
+
+    async def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
+        """Record in the store that the claim is admitted; return false if the line has moved.
+
+        This does nothing in stores where the claim's place in the line is enough, because new
+        claims only join behind it.
+        """
+        del one, line, deadline
+        return True
+
+    async def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
+        """Return the line of a name, with all earlier changes; capacity 0 if the name is unused.
+
+        With `confirm`, a quorum has to have agreed on the line, so that a deposed leader cannot
+        answer.
+        """
+        ...
+
+    async def names(self, *, deadline: float) -> Sequence[str]:
+        """Return the names in the store, in any order."""
+        ...
+
+
 class AsyncSessionTransport(Protocol):
     """One session: opened once, reconnected when its connection is lost, and never reopened.
 
@@ -34,10 +74,9 @@ class AsyncSessionTransport(Protocol):
     that explains the refusal if the store refuses the request.
     """
 
-    @property
-    def where(self) -> str:
-        """The store's location, for messages."""
-        ...
+    where: str
+    """The store's location, for messages."""
+    lines: AsyncSessionLines
 
     @property
     def is_over(self) -> bool:
@@ -46,13 +85,13 @@ class AsyncSessionTransport(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether a request could be sent now."""
-        ...
+        """Whether a request could be sent now; by default, as long as the session lasts."""
+        return not self.is_over
 
     @property
     def greeting(self) -> SessionHandshake | None:
         """The last connection's handshake; None if the store's handshakes do not cover sessions."""
-        ...
+        return None
 
     # -- the session -------------------------------------------------------------------
 
@@ -85,25 +124,6 @@ class AsyncSessionTransport(Protocol):
 
     # -- the line ----------------------------------------------------------------------
 
-    async def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
-        """Put the claim into the line of its name, unless it is there already; return the line.
-
-        Arrivals are idempotent: if an earlier arrival of the same claim was not answered, the
-        transport first looks for its entry. As soon as the store has replied, `one` has to record
-        its entry. A claim for a name in use with another capacity is refused, and leaves nothing
-        behind. A claim that does not queue may be left out of the line if it would have to wait. A
-        claim that can be admitted at once may be admitted in the same step; the transport then
-        notes that in the line, so that `admit` need not repeat it.
-        """
-        ...
-
-    async def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Record in the store that the claim is admitted; return false if the line has moved.
-
-        This does nothing in stores where the claim's place in the line is enough.
-        """
-        ...
-
     async def read(
         self,
         asked: Sequence[tuple[str, Watch | None]],
@@ -124,7 +144,8 @@ class AsyncSessionTransport(Protocol):
         self, one: SessionClaim, asked: Sequence[str], *, line: LineView, deadline: float
     ) -> Sequence[SeenEntry | None]:
         """Take a claim that does not wait out of the line, if it is there, and read the keys."""
-        ...
+        await self.delete(one, deadline=deadline)
+        return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
 
     async def delete(self, one: SessionClaim, *, deadline: float) -> bool:
         """End the claim in the store; return whether it was there.
@@ -146,9 +167,11 @@ class AsyncSessionTransport(Protocol):
     def touch(self, key: str, one: SessionClaim, heard: Callable[[bool], None]) -> None:
         """Touch the claim's entry, so that its watchers learn of the admission; do not wait.
 
-        `heard` is called, on any thread, with true once nothing more has to be done.
+        `heard` is called, on any thread, with true once nothing more has to be done. This does
+        nothing in stores where the admission itself notifies the watchers.
         """
-        ...
+        del key, one
+        heard(True)
 
     async def remove(
         self, asked: Sequence[tuple[str, int | None]], *, deadline: float
@@ -162,14 +185,6 @@ class AsyncSessionTransport(Protocol):
 
     # -- inspection --------------------------------------------------------------------
 
-    async def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
-        """Return the line of a name, with all earlier changes; capacity 0 if the name is unused.
-
-        With `confirm`, a quorum has to have agreed on the line, so that a deposed leader cannot
-        answer.
-        """
-        ...
-
     async def diagnose(
         self, *, asked: float, granted: float, seconds: float, deadline: float
     ) -> Sequence[Finding]:
@@ -178,8 +193,4 @@ class AsyncSessionTransport(Protocol):
         `seconds` is the time limit for requests outside the session, such as requests to each
         member.
         """
-        ...
-
-    async def names(self, *, deadline: float) -> Sequence[str]:
-        """Return the names in the store, in any order."""
         ...

@@ -30,6 +30,7 @@ class Recipe:
     def __init__(self, session: Session, clock: Clock) -> None:
         self.session = session
         self._transport = session.transport
+        self._lines = session.transport.lines
         self._clock = clock
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -99,12 +100,12 @@ class Recipe:
     def _join_line(self, one: SessionClaim, deadline: float) -> Grant | Held:
         session, claim = self.session, one.claim
         while True:
-            line = self._transport.arrive(one, deadline=deadline)
+            line = self._lines.arrive(one, deadline=deadline)
             if line.confirmed_at is not None:
                 session.confirmed(sent_at=line.confirmed_at)
             if line.is_admitted:
                 session.prove_for_grant(deadline=deadline)
-                if self._transport.admit(one, line, deadline=deadline):
+                if self._lines.admit(one, line, deadline=deadline):
                     return self._granted(one, line)
                 continue
             if line.number is None and one.key is not None:
@@ -202,7 +203,7 @@ class Inspector(Recipe):
 
     def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
         """Return the holders and waiters; with `confirm`, as confirmed by a quorum."""
-        line = self._transport.look(name, confirm=confirm, deadline=deadline)
+        line = self._lines.look(name, confirm=confirm, deadline=deadline)
         seen = self._read(line, line.entries, deadline)
         inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
         read, rest = seen[: line.inside], seen[line.inside :]
@@ -217,7 +218,7 @@ class Inspector(Recipe):
 
     def names(self, prefix: str, *, deadline: float) -> list[str]:
         """Return the names in the store that start with the prefix, in byte order."""
-        names = self._transport.names(deadline=deadline)
+        names = self._lines.names(deadline=deadline)
         return sorted((name for name in names if name.startswith(prefix)), key=str.encode)
 
     def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
@@ -227,7 +228,7 @@ class Inspector(Recipe):
         its next renewal learns that the hold was broken. An entry is deleted only if its key and
         token are the same as when it was read.
         """
-        line = self._transport.look(name, confirm=False, deadline=deadline)
+        line = self._lines.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]
         found = [
             (entry, one)

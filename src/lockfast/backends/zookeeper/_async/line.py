@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from lockfast.backends.sessions import records
+from lockfast.backends.sessions._async.transport import AsyncSessionLines
 from lockfast.backends.sessions.line import LineView
 from lockfast.backends.zookeeper import errors, requests
 from lockfast.backends.zookeeper.nodes import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 CONTAINER = 4
 
 
-class AsyncZooKeeperLines:
+class AsyncZooKeeperLines(AsyncSessionLines):
     """Reads the lines of names, and adds claims to them."""
 
     def __init__(

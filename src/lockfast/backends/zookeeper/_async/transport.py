@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
 from lockfast.backends.sessions import records
+from lockfast.backends.sessions._async.transport import AsyncSessionTransport
 from lockfast.backends.sessions.records import KeepAliveReply, Opening, OwnEntry, SeenEntry
 from lockfast.backends.zookeeper import errors, four_letter_words, requests
 from lockfast.backends.zookeeper._async.connection import AsyncZooKeeperConnection
@@ -75,24 +76,23 @@ async def diagnosed(
 REFUSED_CHECKS = (NoNodeError, NoAuthError)
 
 
-class AsyncZooKeeperTransport:
+class AsyncZooKeeperTransport(AsyncSessionTransport):
     """One session with an ensemble."""
 
     def __init__(
         self, doors: NameNodes, *, ttl: float, clock: Clock, changed: Callable[[], None]
     ) -> None:
         self._address = address = doors.address
+        self.where = address.where
         self._doors = doors
         self._clock = clock
         self._connection = AsyncZooKeeperConnection(
             address.options, ttl=ttl, clock=clock, where=address.where, changed=changed
         )
         self._requests = AsyncZooKeeperRequests(self._connection, address)
-        self._lines = AsyncZooKeeperLines(self._requests, self._connection, doors, clock=clock)
-
-    @property
-    def where(self) -> str:
-        return self._connection.where
+        self.lines: AsyncZooKeeperLines = AsyncZooKeeperLines(
+            self._requests, self._connection, doors, clock=clock
+        )
 
     @property
     def is_over(self) -> bool:
@@ -151,14 +151,6 @@ class AsyncZooKeeperTransport:
 
     # -- the line ----------------------------------------------------------------------
 
-    async def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
-        return await self._lines.arrive(one, deadline=deadline)
-
-    async def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Return true; the place is enough, because nodes are only ever added at the end."""
-        del one, line, deadline
-        return True
-
     async def read(
         self,
         asked: Sequence[tuple[str, Watch | None]],
@@ -194,7 +186,7 @@ class AsyncZooKeeperTransport:
     async def delete(self, one: SessionClaim, *, deadline: float) -> bool:
         door = self._doors.of(one.claim.name)
         if one.is_unanswered:
-            keys = await self._lines.keys_of(one, door, deadline=deadline)
+            keys = await self.lines.keys_of(one, door, deadline=deadline)
             return any(await self.remove([(key, None) for key in keys], deadline=deadline))
         if one.key is None:
             return False
@@ -235,12 +227,6 @@ class AsyncZooKeeperTransport:
         return [answer is True for answer in answers]
 
     # -- inspection --------------------------------------------------------------------
-
-    async def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
-        return await self._lines.look(name, confirm=confirm, deadline=deadline)
-
-    async def names(self, *, deadline: float) -> Sequence[str]:
-        return await self._lines.names(deadline=deadline)
 
     async def diagnose(
         self, *, asked: float, granted: float, seconds: float, deadline: float

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from lockfast.backends.sessions import records
+from lockfast.backends.sessions._sync.transport import SessionLines
 from lockfast.backends.sessions.line import LineView
 from lockfast.backends.zookeeper import errors, requests
 from lockfast.backends.zookeeper.nodes import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 CONTAINER = 4
 
 
-class ZooKeeperLines:
+class ZooKeeperLines(SessionLines):
     """Reads the lines of names, and adds claims to them."""
 
     def __init__(

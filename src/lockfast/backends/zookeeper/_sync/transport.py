@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
 from lockfast.backends.sessions import records
+from lockfast.backends.sessions._sync.transport import SessionTransport
 from lockfast.backends.sessions.records import KeepAliveReply, Opening, OwnEntry, SeenEntry
 from lockfast.backends.zookeeper import errors, four_letter_words, requests
 from lockfast.backends.zookeeper._sync.connection import ZooKeeperConnection
@@ -77,24 +78,23 @@ def diagnosed(
 REFUSED_CHECKS = (NoNodeError, NoAuthError)
 
 
-class ZooKeeperTransport:
+class ZooKeeperTransport(SessionTransport):
     """One session with an ensemble."""
 
     def __init__(
         self, doors: NameNodes, *, ttl: float, clock: Clock, changed: Callable[[], None]
     ) -> None:
         self._address = address = doors.address
+        self.where = address.where
         self._doors = doors
         self._clock = clock
         self._connection = ZooKeeperConnection(
             address.options, ttl=ttl, clock=clock, where=address.where, changed=changed
         )
         self._requests = ZooKeeperRequests(self._connection, address)
-        self._lines = ZooKeeperLines(self._requests, self._connection, doors, clock=clock)
-
-    @property
-    def where(self) -> str:
-        return self._connection.where
+        self.lines: ZooKeeperLines = ZooKeeperLines(
+            self._requests, self._connection, doors, clock=clock
+        )
 
     @property
     def is_over(self) -> bool:
@@ -153,14 +153,6 @@ class ZooKeeperTransport:
 
     # -- the line ----------------------------------------------------------------------
 
-    def arrive(self, one: SessionClaim, *, deadline: float) -> LineView:
-        return self._lines.arrive(one, deadline=deadline)
-
-    def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
-        """Return true; the place is enough, because nodes are only ever added at the end."""
-        del one, line, deadline
-        return True
-
     def read(
         self,
         asked: Sequence[tuple[str, Watch | None]],
@@ -196,7 +188,7 @@ class ZooKeeperTransport:
     def delete(self, one: SessionClaim, *, deadline: float) -> bool:
         door = self._doors.of(one.claim.name)
         if one.is_unanswered:
-            keys = self._lines.keys_of(one, door, deadline=deadline)
+            keys = self.lines.keys_of(one, door, deadline=deadline)
             return any(self.remove([(key, None) for key in keys], deadline=deadline))
         if one.key is None:
             return False
@@ -233,12 +225,6 @@ class ZooKeeperTransport:
         return [answer is True for answer in answers]
 
     # -- inspection --------------------------------------------------------------------
-
-    def look(self, name: str, *, confirm: bool, deadline: float) -> LineView:
-        return self._lines.look(name, confirm=confirm, deadline=deadline)
-
-    def names(self, *, deadline: float) -> Sequence[str]:
-        return self._lines.names(deadline=deadline)
 
     def diagnose(
         self, *, asked: float, granted: float, seconds: float, deadline: float
