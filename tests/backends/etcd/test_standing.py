@@ -13,7 +13,7 @@ from lockfast.backends.etcd import keys as etcd_keys
 from lockfast.backends.etcd.keys import EtcdKeys, key_parts_of, twin
 from lockfast.backends.etcd.line import EtcdLine, Orphans, in_line
 from lockfast.backends.etcd.replies import Header, KeyValue
-from lockfast.backends.sessions.records import UnreadableRecord
+from lockfast.backends.sessions.records import SessionClaim, UnreadableRecord
 from lockfast.model import ALL, Claim, Owner
 
 KEYS = EtcdKeys(b"shop/lockfast/")
@@ -34,6 +34,13 @@ def stored(one: Claim, *, revision: int, hold: int = 0, is_there: bool = True) -
     found = [KeyValue(names.claim(one, LEASE), revision, revision, 1, record, LEASE)]
     kept = found if is_there else []
     return [*kept, *([KeyValue(names.hold(one, LEASE), hold, hold, 1, held)] if hold else [])]
+
+
+def entered(one: Claim, *, token: int) -> SessionClaim:
+    """Return the claim as its session keeps it, with the entry that the store reported."""
+    own = SessionClaim(one)
+    own.record_entry(KEYS.of(one.name).claim(one, LEASE).decode(), token=token)
+    return own
 
 
 NAMES = st.text(min_size=1).filter(lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text))
@@ -81,7 +88,7 @@ def test_holders_come_first_and_then_those_who_wait_in_their_order():
     line = in_line(sorted(found, key=lambda one: one.created), keys)
 
     assert [one.token for one in line] == [6, 5, 7]
-    assert EtcdLine(line, 1, keys=keys, revision=9).inside == 1
+    assert EtcdLine(line, keys=keys, revision=9).inside == 1
 
 
 def test_a_hold_without_its_claim_keeps_the_name_closed_for_a_ttl_from_its_first_sight():
@@ -94,7 +101,7 @@ def test_a_hold_without_its_claim_keeps_the_name_closed_for_a_ttl_from_its_first
         return line, orphans.look(line, now=now)
 
     line, overdue = seen(100.0)
-    told = EtcdLine(line, 1, keys=keys, revision=9, own=(line[1].name, line[1].token))
+    told = EtcdLine(line, keys=keys, revision=9, own=entered(claim(2), token=line[1].token))
 
     assert overdue == []
     assert not told.is_admitted
@@ -136,12 +143,12 @@ def test_a_hold_that_will_go_by_itself_does_not_admit_its_claim():
     one, hold = stored(claim(1), revision=5, hold=6)
 
     lines = [
-        EtcdLine(line, 1, keys=keys, revision=9, own=(line[0].name, 5))
+        EtcdLine(line, keys=keys, revision=9, own=entered(claim(1), token=5))
         for line in (in_line(found, keys) for found in ([one, hold], [one, hold._replace(lease=7)]))
     ]
 
     assert [line.is_admitted for line in lines] == [True, True]
-    assert [line.has_hold for line in lines] == [True, False]
+    assert [line.held_at for line in lines] == [6, None]
 
 
 def test_a_key_that_was_made_again_is_not_the_place_of_our_claim():
@@ -149,11 +156,11 @@ def test_a_key_that_was_made_again_is_not_the_place_of_our_claim():
     keys = KEYS.of("door")
     line = in_line(stored(claim(1), revision=8, hold=9), keys)
 
-    told = EtcdLine(line, 1, keys=keys, revision=9, own=(line[0].name, 5))
+    told = EtcdLine(line, keys=keys, revision=9, own=entered(claim(1), token=5))
 
     assert told.number is None
     assert not told.is_admitted
-    assert not told.has_hold
+    assert told.held_at is None
 
 
 @pytest.mark.parametrize("changed", ["cluster", "member", "term"])

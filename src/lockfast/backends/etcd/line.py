@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lockfast.backends.etcd.keys import NameKeys
     from lockfast.backends.etcd.replies import KeyValue
+    from lockfast.backends.sessions.records import SessionClaim
 
 # Orphans are holds whose claims are gone. This part records when we first saw each orphan, and how
 # long the orphan still counts.
@@ -120,26 +121,34 @@ class EtcdEntry:
 class EtcdLine(LineView):
     """The line of a name, as it was at one revision."""
 
-    __slots__ = ("has_hold", "revision")
+    __slots__ = ("held_at", "revision")
 
     def __init__(
         self,
         entries: Sequence[EtcdEntry],
-        capacity: int,
         *,
         keys: NameKeys,
         revision: int,
-        own: tuple[str, int] | None = None,
+        own: SessionClaim | None = None,
     ) -> None:
-        """`own` is the name and token of our claim; a key created again has another token."""
-        places = ((one.name, one.token) for one in entries)
-        number = next((at for at, place in enumerate(places) if place == own), None)
-        super().__init__(entries, capacity, prefix=keys.prefix.decode(), number=number)
+        """`own` is our claim, if this is to be the line as our claim sees it."""
+        prefix, number = keys.prefix.decode(), None
+        capacity = entries[0].place.capacity if entries else 0
+        if own is not None:
+            capacity = own.claim.capacity
+            # A key that was deleted and created again has another token, and is not our entry.
+            found = (
+                at
+                for at, one in enumerate(entries)
+                if one.token == own.token and f"{prefix}{one.name}" == own.key
+            )
+            number = next(found, None)
+        super().__init__(entries, capacity, prefix=prefix, number=number)
         self.revision: int = revision
-        held = None if number is None else entries[number].hold
-        self.has_hold: bool = held is not None and not held.lease
-        """Whether our claim is already admitted, and stays so until it ends. A hold under a lease
-        does not count, because that hold was orphaned and will expire."""
+        hold = None if number is None else entries[number].hold
+        self.held_at: int | None = None if hold is None or hold.lease else hold.modified
+        """The revision at which our claim's hold was put; None if the claim is not yet admitted. A
+        hold under a lease does not count, because that hold was orphaned and will expire."""
         left = [one.left for one in entries if one.left is not None]
         self.retry_in: float | None = min(left, default=None)
 

@@ -97,7 +97,6 @@ class Is(IntEnum):
     EQUAL = 0
     GREATER = 1
     LESS = 2
-    UNEQUAL = 3
 
 
 class Of(IntEnum):

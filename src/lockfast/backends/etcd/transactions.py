@@ -224,9 +224,9 @@ def remove(
     )
 
 
-def clear(claim: bytes, hold: bytes, *, held_at: int) -> Request[Transacted]:
+def clear(hold: KeyValue) -> Request[Transacted]:
     """Remove a hold whose time is up, if it is unchanged and still without its claim."""
-    return requests.transaction(_left(claim, hold, held_at), [requests.delete(hold)])
+    return requests.transaction(_left(hold), [requests.delete(hold.key)])
 
 
 def let_go(holds: Iterable[KeyValue], *, lease: int) -> Request[Transacted]:
@@ -234,10 +234,7 @@ def let_go(holds: Iterable[KeyValue], *, lease: int) -> Request[Transacted]:
     return requests.transaction(
         [],
         [
-            requests.transaction(
-                _left(twin(one.key), one.key, one.modified),
-                [requests.put(one.key, one.value, lease=lease)],
-            )
+            requests.transaction(_left(one), [requests.put(one.key, one.value, lease=lease)])
             for one in holds
         ],
     )
@@ -256,5 +253,5 @@ def nothing(root: bytes) -> Request[Transacted]:
     )
 
 
-def _left(claim: bytes, hold: bytes, held_at: int) -> list[bytes]:
-    return [compare(hold, Of.MODIFIED, Is.EQUAL, held_at), _created(claim, 0)]
+def _left(hold: KeyValue) -> list[bytes]:
+    return [compare(hold.key, Of.MODIFIED, Is.EQUAL, hold.modified), _created(twin(hold.key), 0)]

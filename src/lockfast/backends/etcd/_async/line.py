@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lockfast.backends.etcd import keys as etcd_keys
 from lockfast.backends.etcd import requests, transactions
-from lockfast.backends.etcd.keys import key_parts_of, twin
+from lockfast.backends.etcd.keys import key_parts_of
 from lockfast.backends.etcd.line import EtcdEntry, EtcdLine, in_line
 from lockfast.backends.etcd.replies import KeyValue
 from lockfast.backends.etcd.transactions import ClaimKeys
@@ -82,7 +82,12 @@ class AsyncEtcdLines(AsyncSessionLines):
     async def look(self, name: str, *, confirm: bool, deadline: float) -> EtcdLine:
         """Return the line, unchanged; a quorum confirms every read, with and without `confirm`."""
         del confirm
-        return await self._read_line(self._keys.of(name), clears=False, deadline=deadline)
+        keys = self._keys.of(name)
+        found = await self._requests.ask(transactions.everything(keys), deadline=deadline)
+        entries = in_line(found.keys, keys)
+        overdue = self._orphans.look(entries, now=self._clock.now())
+        left = [one for one in entries if one not in overdue]
+        return EtcdLine(left, keys=keys, revision=found.header.revision)
 
     async def names(self, *, deadline: float) -> Sequence[str]:
         """Return the names that have at least one key."""
@@ -102,65 +107,37 @@ class AsyncEtcdLines(AsyncSessionLines):
             begin = page.keys[-1].key + b"\0"
 
     async def _read_line(
-        self,
-        keys: NameKeys,
-        *,
-        capacity: int = 0,
-        own: SessionClaim | None = None,
-        clears: bool = True,
-        deadline: float,
-    ) -> EtcdLine:
-        """Return the current line; with `clears`, orphans whose time is up are removed first."""
-        while True:
-            found = await self._requests.ask(transactions.everything(keys), deadline=deadline)
-            line = await self._line_in(
-                keys,
-                found,
-                revision=found.header.revision,
-                capacity=capacity,
-                own=own,
-                clears=clears,
-                deadline=deadline,
-            )
-            if line is not None:
-                return line
+        self, one: SessionClaim, keys: NameKeys, deadline: float
+    ) -> EtcdLine | None:
+        found = await self._requests.ask(transactions.everything(keys), deadline=deadline)
+        return await self._line_in(keys, found, found.header.revision, deadline, own=one)
 
     async def _line_in(
         self,
         keys: NameKeys,
         found: Ranged,
-        *,
         revision: int,
-        capacity: int,
-        own: SessionClaim | None = None,
-        clears: bool = True,
         deadline: float,
+        *,
+        own: SessionClaim | None = None,
     ) -> EtcdLine | None:
-        """Return the line in a list of keys, with the position of our claim.
+        """Return the line in a list of keys, with the position of our claim if it is in the line.
 
-        If orphans were changed, return None, because the line has to be read again. Without
-        `clears` nothing is changed, and orphans whose time is up are left out.
+        Orphans whose time is up are removed, and the others are put under a lease. After such a
+        change, return None, because the line has to be read again.
         """
         entries = in_line(found.keys, keys)
         overdue = self._orphans.look(entries, now=self._clock.now())
-        if not clears:
-            entries = [one for one in entries if one not in overdue]
-            overdue = []
         for one in overdue:
             if one.hold is not None:
-                hold = one.hold
-                await self._requests.ask(
-                    transactions.clear(twin(hold.key), hold.key, held_at=hold.modified),
-                    deadline=deadline,
-                )
+                await self._requests.ask(transactions.clear(one.hold), deadline=deadline)
                 self._orphans.forget(one)
-        if overdue or (clears and await self._expire_orphans(entries, deadline)):
+        if overdue or await self._expire_orphans(entries, deadline):
             return None
-        place = None
-        if own is not None and own.key is not None:
-            place = own.key.removeprefix(keys.prefix.decode()), own.token
-        in_use = entries[0].place.capacity if entries else 0
-        return EtcdLine(entries, capacity or in_use, keys=keys, revision=revision, own=place)
+        line = EtcdLine(entries, keys=keys, revision=revision, own=own)
+        if own is not None and line.held_at is not None:
+            self.held_at[own.claim.id] = line.held_at
+        return line
 
     async def _expire_orphans(self, entries: Sequence[EtcdEntry], deadline: float) -> bool:
         """Put orphans under a lease, so that etcd removes them; return whether that was done."""
@@ -196,7 +173,7 @@ class AsyncEtcdLines(AsyncSessionLines):
             elif one.claim.capacity == 1:
                 line = await self._admit_first(one, keys, deadline)
             else:
-                line = await self._list(one, keys, deadline)
+                line = await self._read_line(one, keys, deadline)
             if line is not None:
                 return line
 
@@ -216,11 +193,15 @@ class AsyncEtcdLines(AsyncSessionLines):
             session, found = answer.answers
             if self._requests.met(session, guard):
                 return None
-            return await self._refuse_capacity(claim, keys, found, answer, deadline)
+            line = await self._line_in(keys, found, answer.header.revision, deadline)
+            if line is not None and line.entries:
+                raise capacity_conflict(claim, in_use=line.capacity)
+            return None
         inner = answer.answers[0]
         if inner.succeeded:
             return self._alone(one, keys, ours, revision=answer.header.revision)
-        return await self._line_with(one, keys, inner.answers[-1], answer, deadline)
+        found = inner.answers[-1]
+        return await self._line_in(keys, found, answer.header.revision, deadline, own=one)
 
     async def _admit_first(
         self, one: SessionClaim, keys: NameKeys, deadline: float
@@ -237,22 +218,12 @@ class AsyncEtcdLines(AsyncSessionLines):
         session, found = answer.answers
         if self._requests.met(session, guard):
             return None
-        return await self._line_with(one, keys, found, answer, deadline)
-
-    async def _list(self, one: SessionClaim, keys: NameKeys, deadline: float) -> EtcdLine:
-        line = await self._read_line(
-            keys,
-            capacity=one.claim.capacity,
-            own=one,
-            deadline=deadline,
-        )
-        self._note_hold(one, line)
-        return line
+        return await self._line_in(keys, found, answer.header.revision, deadline, own=one)
 
     async def admit(self, one: SessionClaim, line: LineView, *, deadline: float) -> bool:
         """Put the claim's hold unless it is there already; a place in the line is not a hold."""
         assert isinstance(line, EtcdLine)  # noqa: S101 - it is what `arrive` returned
-        if line.has_hold:
+        if line.held_at is not None:
             return True
         keys, guard = self._keys.of(one.claim.name), self._requests.guard
         asked = partial(
@@ -340,55 +311,7 @@ class AsyncEtcdLines(AsyncSessionLines):
         entry = EtcdEntry(name, key_parts_of(name))
         entry.claim = KeyValue(ours.claim, created=one.token)
         entry.hold = KeyValue(ours.hold, modified=revision)
-        return EtcdLine(
-            [entry],
-            one.claim.capacity,
-            keys=keys,
-            revision=revision,
-            own=(name, entry.token),
-        )
-
-    async def _line_with(
-        self,
-        one: SessionClaim,
-        keys: NameKeys,
-        found: Ranged,
-        answer: Transacted,
-        deadline: float,
-    ) -> EtcdLine | None:
-        line = await self._line_in(
-            keys,
-            found,
-            revision=answer.header.revision,
-            capacity=one.claim.capacity,
-            own=one,
-            deadline=deadline,
-        )
-        if line is not None:
-            self._note_hold(one, line)
-        return line
-
-    def _note_hold(self, one: SessionClaim, line: EtcdLine) -> None:
-        if line.has_hold and line.number is not None:
-            entry = line.entries[line.number]
-            assert isinstance(entry, EtcdEntry)  # noqa: S101
-            if entry.hold is not None:
-                self.held_at[one.claim.id] = entry.hold.modified
-
-    async def _refuse_capacity(
-        self,
-        claim: Claim,
-        keys: NameKeys,
-        found: Ranged,
-        answer: Transacted,
-        deadline: float,
-    ) -> EtcdLine | None:
-        line = await self._line_in(
-            keys, found, revision=answer.header.revision, capacity=0, deadline=deadline
-        )
-        if line is not None and line.entries:
-            raise capacity_conflict(claim, in_use=line.capacity)
-        return None
+        return EtcdLine([entry], keys=keys, revision=revision, own=one)
 
 
 def _learn(one: SessionClaim, ours: ClaimKeys, answer: Transacted) -> None:
