@@ -33,7 +33,7 @@ def test_a_node_that_came_late_is_swept_away_and_no_other(monkeypatch) -> None:
             backend._address.acl,
             requests.EPHEMERAL_SEQUENTIAL,
         )
-        await session.transport._requests.ask(late, deadline=clock.now() + 5)
+        await session.transport._connection.ask(late, deadline=clock.now() + 5)
         assert len((await locks.inspect("door")).line) == 1
 
         async with asyncio.timeout(30):

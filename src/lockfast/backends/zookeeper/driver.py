@@ -13,6 +13,7 @@ import ssl
 import threading
 from collections import deque
 from contextlib import suppress
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
 import kazoo
@@ -124,19 +125,9 @@ class DriverTrouble:
     def debug(self, message: str, *args: object) -> None:
         """Drop the message, because kazoo logs each request."""
 
-    def info(self, message: str, *args: object) -> None:
-        """Pass the message on."""
-        self.log(logging.INFO, message, *args)
-
-    def warning(self, message: str, *args: object) -> None:
-        """Pass the message on."""
-        self.log(logging.WARNING, message, *args)
-
-    warn = warning
-
-    def exception(self, message: str, *args: object) -> None:
-        """Pass the message on with its traceback."""
-        self.log(logging.ERROR, message, *args, exc_info=True)
+    info = partialmethod(log, logging.INFO)
+    warn = warning = partialmethod(log, logging.WARNING)
+    exception = partialmethod(log, logging.ERROR, exc_info=True)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from lockfast.backends.sessions.records import SessionClaim
     from lockfast.backends.zookeeper._async.connection import AsyncZooKeeperConnection
-    from lockfast.backends.zookeeper._async.requests import AsyncZooKeeperRequests
     from lockfast.backends.zookeeper.nodes import ClaimNode, NameNode, NameNodes
     from lockfast.backends.zookeeper.requests import KazooReply
     from lockfast.model import Claim
@@ -46,14 +45,8 @@ class AsyncZooKeeperLines(AsyncSessionLines):
     """Reads the lines of names, and adds claims to them."""
 
     def __init__(
-        self,
-        requests: AsyncZooKeeperRequests,
-        connection: AsyncZooKeeperConnection,
-        doors: NameNodes,
-        *,
-        clock: Clock,
+        self, connection: AsyncZooKeeperConnection, doors: NameNodes, *, clock: Clock
     ) -> None:
-        self._requests = requests
         self._connection = connection
         self._doors = doors
         self._address = doors.address
@@ -69,7 +62,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         """
         door = self._doors.of(name)
         first = requests.Confirm(self._address.root) if confirm else requests.Sync(door.path)
-        before, answer = await self._requests.ask(
+        before, answer = await self._connection.ask(
             first, requests.GetChildren2(door.path, None), deadline=deadline
         )
         if isinstance(before, list):
@@ -79,7 +72,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
     async def names(self, *, deadline: float) -> Sequence[str]:
         """Return the names that have a node."""
         root = self._address.root
-        _, answer = await self._requests.ask(
+        _, answer = await self._connection.ask(
             requests.Sync(root), requests.GetChildren2(root, None), deadline=deadline
         )
         children = [] if errors.is_missing(answer) else answer[0]
@@ -95,7 +88,9 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         children, stat = answer
         known = door.known
         if known is None or known[1] != stat.mzxid:
-            [found] = await self._requests.ask(requests.GetData(door.path, None), deadline=deadline)
+            [found] = await self._connection.ask(
+                requests.GetData(door.path, None), deadline=deadline
+            )
             if errors.is_missing(found):
                 return LineView([], 0, prefix=prefix)
             known = door.known = (records.capacity_in(found[0], key=door.path), found[1].mzxid)
@@ -105,7 +100,8 @@ class AsyncZooKeeperLines(AsyncSessionLines):
             raise errors.foreign(str(error), where=self._address.where, path=door.path) from None
         if is_doubtful(nodes):
             nodes = await self._by_creation(door, nodes, deadline)
-        number = None if key is None else _position(nodes, key.removeprefix(prefix))
+        name = None if key is None else key.removeprefix(prefix)
+        number = next((at for at, node in enumerate(nodes) if node.name == name), None)
         return LineView(nodes, known[0], prefix=prefix, number=number)
 
     async def _by_creation(
@@ -116,7 +112,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         Transaction numbers always show the order, but have to be read node by node. Nodes that were
         deleted meanwhile are left out.
         """
-        stats = await self._requests.ask_each(
+        stats = await self._connection.ask_each(
             [requests.Exists(f"{door.path}/{one.name}", None) for one in line], deadline=deadline
         )
         created = [(stat.czxid, one) for stat, one in zip(stats, line, strict=True) if stat]
@@ -139,7 +135,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         if must_leave:
             line.stepped_back_for = claim_to_wait_for(nodes, line.number)
             if claim.queues:
-                await self._requests.ask(requests.Delete(one.key, -1), deadline=deadline)
+                await self._connection.ask(requests.Delete(one.key, -1), deadline=deadline)
                 one.key = None
         return line
 
@@ -150,7 +146,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         """
         if claim.capacity == 1 and not door.was_held:
             return None
-        _, answer = await self._requests.ask(
+        _, answer = await self._connection.ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
         )
         line = await self._line(door, answer, deadline)
@@ -163,7 +159,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         if one.is_unanswered and one.key is None:
             await self._find(one, door, deadline)
         if one.key is not None:
-            answer, stat = await self._requests.ask(
+            answer, stat = await self._connection.ask(
                 requests.GetChildren2(door.path, None),
                 requests.Exists(one.key, None),
                 deadline=deadline,
@@ -191,12 +187,12 @@ class AsyncZooKeeperLines(AsyncSessionLines):
             asked = [container, *asked]
         one.is_unanswered = True
         sent_at = self._clock.now()
-        answers = await self._connection.ask(*asked, deadline=deadline)
+        answers = await self._connection.exchange(*asked, deadline=deadline)
         *made, node, answer = answers
         if isinstance(node, tuple):
             one.record_entry(node[0], token=node[1].czxid)
         one.is_unanswered = False
-        self._requests.refuse(asked, answers)
+        self._connection.refuse(asked, answers)
         if errors.is_missing(node):
             # There is no node for this name: the server has deleted the empty node, or it never
             # existed.
@@ -222,10 +218,10 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         """
         delete_own = requests.Delete(one.key, -1)
         if len(line.entries) > 1:
-            await self._requests.ask(delete_own, deadline=deadline)
+            await self._connection.ask(delete_own, deadline=deadline)
             one.key = None
             raise capacity_conflict(one.claim, in_use=line.capacity)
-        await self._requests.ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
+        await self._connection.ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
         # Clear the key only now, because a withdrawal needs the key as long as the node may exist.
         one.key = door.known = None
         return None
@@ -235,7 +231,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         keys = await self.keys_of(one, door, deadline=deadline)
         if not keys:
             return
-        stats = await self._requests.ask(
+        stats = await self._connection.ask(
             *(requests.Exists(key, None) for key in keys), deadline=deadline
         )
         for key, stat in zip(keys, stats, strict=True):
@@ -255,7 +251,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
         again, and wait behind itself. If the leader has changed meanwhile, a node may still be
         created late; the session's check for stray entries finds that node.
         """
-        _, answer = await self._requests.ask(
+        _, answer = await self._connection.ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
         )
         children = [] if errors.is_missing(answer) else answer[0]
@@ -265,7 +261,7 @@ class AsyncZooKeeperLines(AsyncSessionLines):
 
     async def _make_root(self, deadline: float) -> None:
         address = self._address
-        [answer] = await self._requests.ask(
+        [answer] = await self._connection.ask(
             requests.Create(address.root, b"", address.acl, 0), deadline=deadline
         )
         if errors.is_missing(answer):
@@ -275,13 +271,6 @@ class AsyncZooKeeperLines(AsyncSessionLines):
 def is_ours(stat: KazooReply, one: SessionClaim) -> bool:
     """Return whether the node at the claim's key is still the recorded one, not a new node."""
     return getattr(stat, "czxid", None) == one.token
-
-
-def _position(line: Sequence[ClaimNode], name: str) -> int | None:
-    for number, node in enumerate(line):
-        if node.name == name:
-            return number
-    return None
 
 
 def _name(child: str) -> str | None:

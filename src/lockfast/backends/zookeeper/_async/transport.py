@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
@@ -13,7 +13,6 @@ from lockfast.backends.sessions.records import KeepAliveReply, Opening, OwnEntry
 from lockfast.backends.zookeeper import errors, four_letter_words, requests
 from lockfast.backends.zookeeper._async.connection import AsyncZooKeeperConnection
 from lockfast.backends.zookeeper._async.line import AsyncZooKeeperLines, is_ours
-from lockfast.backends.zookeeper._async.requests import AsyncZooKeeperRequests
 from lockfast.backends.zookeeper.diagnostics import EnsembleFacts, findings
 from lockfast.backends.zookeeper.nodes import node_of
 from lockfast.backends.zookeeper.requests import checked
@@ -24,48 +23,13 @@ if TYPE_CHECKING:
 
     from lockfast.backends.sessions.line import LineView, Watch
     from lockfast.backends.sessions.records import SessionClaim, SessionHandshake
-    from lockfast.backends.zookeeper.address import Address
     from lockfast.backends.zookeeper.nodes import NameNodes
     from lockfast.backends.zookeeper.requests import KazooReply
     from lockfast.model import Finding
     from lockfast.runtime.clock import Clock
 
-# Asks the members of an ensemble about themselves. `diagnostics` interprets the replies.
-
 DIAGNOSE_TIMEOUT_SECONDS = 1.0
 """Timeout for a member's reply, in seconds; a member that does not reply is reported as silent."""
-
-
-async def diagnosed(
-    address: Address,
-    acl: Sequence[Any] | None,
-    *,
-    asked: float,
-    granted: float,
-    seconds: float,
-) -> list[Finding]:
-    """Return what the ensemble can guarantee; unreadable facts become notes, not errors."""
-    # Ask the members outside of the session, and on a thread, because these requests are rare and
-    # block.
-    worker = runtime.Worker("lockfast-doctor")
-    try:
-        members = await worker.run(
-            four_letter_words.send_all,
-            address.options,
-            seconds=min(seconds, DIAGNOSE_TIMEOUT_SECONDS),
-        )
-    finally:
-        await worker.stop()
-    facts = EnsembleFacts(
-        where=address.where,
-        root=address.root,
-        members=members,
-        asked=asked,
-        granted=granted,
-        acl=acl,
-    )
-    return findings(facts)
-
 
 # The ZooKeeper transport implements the requests of a session with nodes; `sessions` explains the
 # requests.
@@ -86,13 +50,8 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
         self.where = address.where
         self._doors = doors
         self._clock = clock
-        self._connection = AsyncZooKeeperConnection(
-            address.options, ttl=ttl, clock=clock, where=address.where, changed=changed
-        )
-        self._requests = AsyncZooKeeperRequests(self._connection, address)
-        self.lines: AsyncZooKeeperLines = AsyncZooKeeperLines(
-            self._requests, self._connection, doors, clock=clock
-        )
+        self._connection = AsyncZooKeeperConnection(address, ttl=ttl, clock=clock, changed=changed)
+        self.lines: AsyncZooKeeperLines = AsyncZooKeeperLines(self._connection, doors, clock=clock)
 
     @property
     def is_over(self) -> bool:
@@ -119,7 +78,7 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
         root, where = self._address.root, self.where
         request = requests.Confirm(root) if confirm else requests.Sync(root)
         sent_at = self._clock.now()
-        [answer] = await self._connection.ask(request, deadline=deadline)
+        [answer] = await self._connection.exchange(request, deadline=deadline)
         if isinstance(answer, list):
             [answer] = checked(answer, where=where)
         # A refusal because our top node is missing or access is denied was a transaction too, so it
@@ -131,7 +90,7 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
         return KeepAliveReply(sent_at, self._clock.now(), is_confirmed=confirm)
 
     async def own(self, *, deadline: float) -> Sequence[OwnEntry]:
-        [paths] = await self._connection.ask(
+        [paths] = await self._connection.exchange(
             requests.GetEphemerals(self._address.root), deadline=deadline
         )
         if isinstance(paths, KazooException):
@@ -164,7 +123,7 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
         missing.
         """
         del line
-        answers = await self._requests.ask_each(
+        answers = await self._connection.ask_each(
             [requests.GetData(key, watch) for key, watch in asked], deadline=deadline
         )
         return list(map(_seen, answers))
@@ -176,7 +135,7 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
     ) -> Sequence[SeenEntry | None]:
         if one.key is None:
             return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
-        _, *answers = await self._requests.ask(
+        _, *answers = await self._connection.ask(
             requests.Delete(one.key, -1),
             *(requests.GetData(key, None) for key in asked),
             deadline=deadline,
@@ -197,12 +156,12 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
             # Delete the name's node too, in the same round trip. The server refuses this delete if
             # another claim has joined in between.
             asked.append(requests.Delete(door.path, -1))
-        stat, is_deleted, *_ = await self._requests.ask(*asked, deadline=deadline)
+        stat, is_deleted, *_ = await self._connection.ask(*asked, deadline=deadline)
         return is_deleted is True and is_ours(stat, one)
 
     async def close_for(self, one: SessionClaim, seconds: float, *, deadline: float) -> bool:
         record = records.of_closing(one.claim, seconds=seconds)
-        [answer] = await self._requests.ask(
+        [answer] = await self._connection.ask(
             requests.SetData(one.key, record, -1), deadline=deadline
         )
         return is_ours(answer, one)
@@ -221,7 +180,7 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
         """Delete by key without comparing tokens, because no two claims ever have the same key."""
         if not asked:
             return []
-        answers = await self._requests.ask(
+        answers = await self._connection.ask(
             *(requests.Delete(key, -1) for key, _ in asked), deadline=deadline
         )
         return [answer is True for answer in answers]
@@ -231,13 +190,33 @@ class AsyncZooKeeperTransport(AsyncSessionTransport):
     async def diagnose(
         self, *, asked: float, granted: float, seconds: float, deadline: float
     ) -> Sequence[Finding]:
-        [answer] = await self._connection.ask(
+        [answer] = await self._connection.exchange(
             requests.GetACL(self._address.root), deadline=deadline
         )
         acl = None if isinstance(answer, KazooException) else answer[0]
         if errors.is_missing(answer):
             acl = self._address.acl
-        return await diagnosed(self._address, acl, asked=asked, granted=granted, seconds=seconds)
+        # Ask the members outside of the session, and on a thread, because these requests are rare
+        # and block.
+        worker = runtime.Worker("lockfast-doctor")
+        try:
+            members = await worker.run(
+                four_letter_words.send_all,
+                self._address.options,
+                seconds=min(seconds, DIAGNOSE_TIMEOUT_SECONDS),
+            )
+        finally:
+            await worker.stop()
+        return findings(
+            EnsembleFacts(
+                where=self.where,
+                root=self._address.root,
+                members=members,
+                asked=asked,
+                granted=granted,
+                acl=acl,
+            )
+        )
 
 
 def _seen(answer: KazooReply) -> SeenEntry | None:

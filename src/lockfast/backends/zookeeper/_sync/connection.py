@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.protocol.states import KazooState
 
 from lockfast.backends.sessions.records import ended
@@ -15,11 +16,18 @@ from lockfast.runtime import fork
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
+    from lockfast.backends.zookeeper.address import Address
     from lockfast.backends.zookeeper.requests import KazooReply, Request
     from lockfast.errors import LockError
     from lockfast.runtime.clock import Clock
+
+EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
+"""Errors that are expected, because other clients create and delete nodes at the same time."""
+
+REQUESTS_AT_ONCE = 500
+"""Maximum number of requests that `ask_each` sends together."""
 
 
 class ZooKeeperConnection:
@@ -30,20 +38,15 @@ class ZooKeeperConnection:
     """
 
     def __init__(
-        self,
-        options: Mapping[str, Any],
-        *,
-        ttl: float,
-        clock: Clock,
-        where: str,
-        changed: Callable[[], None],
+        self, address: Address, *, ttl: float, clock: Clock, changed: Callable[[], None]
     ) -> None:
-        self.where = where
+        self.where = address.where
         self.is_over: bool = False
         self.is_connected: bool = False
+        self._address = address
         self._clock = clock
         self._changed = changed
-        self._client, self._trouble = driver.new_client(options, ttl=ttl)
+        self._client, self._trouble = driver.new_client(address.options, ttl=ttl)
         self.greeting: driver.DriverHandshake = driver.DriverHandshake(self._client, clock)
         driver.call_when_usable(self._client, self._trouble, self._enter)
         self._client.add_listener(self._listen)
@@ -62,6 +65,27 @@ class ZooKeeperConnection:
             raise self._unreachable()
 
     def ask(self, *requests: Request, deadline: float) -> list[KazooReply]:
+        """Return the replies, in order; an error that is not in EXPECTED is raised."""
+        answers = self.exchange(*requests, deadline=deadline)
+        self.refuse(requests, answers)
+        return answers
+
+    def ask_each(self, requests: Sequence[Request], *, deadline: float) -> list[KazooReply]:
+        """Return the replies to any number of requests, as `ask` does."""
+        answers: list[KazooReply] = []
+        for i in range(0, len(requests), REQUESTS_AT_ONCE):
+            answers += self.ask(*requests[i : i + REQUESTS_AT_ONCE], deadline=deadline)
+        return answers
+
+    def refuse(self, requests: Sequence[Request], answers: Sequence[KazooReply]) -> None:
+        """Raise the first error that is not in EXPECTED, if there is one."""
+        for request, answer in zip(requests, answers, strict=True):
+            if isinstance(answer, KazooException) and not isinstance(answer, EXPECTED):
+                where, users = self.where, self._address.users
+                error = errors.refused(answer, where=where, path=request.path, users=users)
+                raise error from answer
+
+    def exchange(self, *requests: Request, deadline: float) -> list[KazooReply]:
         """Return the replies, in order; a refusal is a reply.
 
         Raises BackendUnavailable if nothing was sent, SessionEnded if no effect of the requests can

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from lockfast.backends.sessions.records import SessionClaim
     from lockfast.backends.zookeeper._sync.connection import ZooKeeperConnection
-    from lockfast.backends.zookeeper._sync.requests import ZooKeeperRequests
     from lockfast.backends.zookeeper.nodes import ClaimNode, NameNode, NameNodes
     from lockfast.backends.zookeeper.requests import KazooReply
     from lockfast.model import Claim
@@ -47,15 +46,7 @@ CONTAINER = 4
 class ZooKeeperLines(SessionLines):
     """Reads the lines of names, and adds claims to them."""
 
-    def __init__(
-        self,
-        requests: ZooKeeperRequests,
-        connection: ZooKeeperConnection,
-        doors: NameNodes,
-        *,
-        clock: Clock,
-    ) -> None:
-        self._requests = requests
+    def __init__(self, connection: ZooKeeperConnection, doors: NameNodes, *, clock: Clock) -> None:
         self._connection = connection
         self._doors = doors
         self._address = doors.address
@@ -71,7 +62,7 @@ class ZooKeeperLines(SessionLines):
         """
         door = self._doors.of(name)
         first = requests.Confirm(self._address.root) if confirm else requests.Sync(door.path)
-        before, answer = self._requests.ask(
+        before, answer = self._connection.ask(
             first, requests.GetChildren2(door.path, None), deadline=deadline
         )
         if isinstance(before, list):
@@ -81,7 +72,7 @@ class ZooKeeperLines(SessionLines):
     def names(self, *, deadline: float) -> Sequence[str]:
         """Return the names that have a node."""
         root = self._address.root
-        _, answer = self._requests.ask(
+        _, answer = self._connection.ask(
             requests.Sync(root), requests.GetChildren2(root, None), deadline=deadline
         )
         children = [] if errors.is_missing(answer) else answer[0]
@@ -97,7 +88,7 @@ class ZooKeeperLines(SessionLines):
         children, stat = answer
         known = door.known
         if known is None or known[1] != stat.mzxid:
-            [found] = self._requests.ask(requests.GetData(door.path, None), deadline=deadline)
+            [found] = self._connection.ask(requests.GetData(door.path, None), deadline=deadline)
             if errors.is_missing(found):
                 return LineView([], 0, prefix=prefix)
             known = door.known = (records.capacity_in(found[0], key=door.path), found[1].mzxid)
@@ -107,7 +98,8 @@ class ZooKeeperLines(SessionLines):
             raise errors.foreign(str(error), where=self._address.where, path=door.path) from None
         if is_doubtful(nodes):
             nodes = self._by_creation(door, nodes, deadline)
-        number = None if key is None else _position(nodes, key.removeprefix(prefix))
+        name = None if key is None else key.removeprefix(prefix)
+        number = next((at for at, node in enumerate(nodes) if node.name == name), None)
         return LineView(nodes, known[0], prefix=prefix, number=number)
 
     def _by_creation(
@@ -118,7 +110,7 @@ class ZooKeeperLines(SessionLines):
         Transaction numbers always show the order, but have to be read node by node. Nodes that were
         deleted meanwhile are left out.
         """
-        stats = self._requests.ask_each(
+        stats = self._connection.ask_each(
             [requests.Exists(f"{door.path}/{one.name}", None) for one in line], deadline=deadline
         )
         created = [(stat.czxid, one) for stat, one in zip(stats, line, strict=True) if stat]
@@ -141,7 +133,7 @@ class ZooKeeperLines(SessionLines):
         if must_leave:
             line.stepped_back_for = claim_to_wait_for(nodes, line.number)
             if claim.queues:
-                self._requests.ask(requests.Delete(one.key, -1), deadline=deadline)
+                self._connection.ask(requests.Delete(one.key, -1), deadline=deadline)
                 one.key = None
         return line
 
@@ -152,7 +144,7 @@ class ZooKeeperLines(SessionLines):
         """
         if claim.capacity == 1 and not door.was_held:
             return None
-        _, answer = self._requests.ask(
+        _, answer = self._connection.ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
         )
         line = self._line(door, answer, deadline)
@@ -165,7 +157,7 @@ class ZooKeeperLines(SessionLines):
         if one.is_unanswered and one.key is None:
             self._find(one, door, deadline)
         if one.key is not None:
-            answer, stat = self._requests.ask(
+            answer, stat = self._connection.ask(
                 requests.GetChildren2(door.path, None),
                 requests.Exists(one.key, None),
                 deadline=deadline,
@@ -193,12 +185,12 @@ class ZooKeeperLines(SessionLines):
             asked = [container, *asked]
         one.is_unanswered = True
         sent_at = self._clock.now()
-        answers = self._connection.ask(*asked, deadline=deadline)
+        answers = self._connection.exchange(*asked, deadline=deadline)
         *made, node, answer = answers
         if isinstance(node, tuple):
             one.record_entry(node[0], token=node[1].czxid)
         one.is_unanswered = False
-        self._requests.refuse(asked, answers)
+        self._connection.refuse(asked, answers)
         if errors.is_missing(node):
             # There is no node for this name: the server has deleted the empty node, or it never
             # existed.
@@ -224,10 +216,10 @@ class ZooKeeperLines(SessionLines):
         """
         delete_own = requests.Delete(one.key, -1)
         if len(line.entries) > 1:
-            self._requests.ask(delete_own, deadline=deadline)
+            self._connection.ask(delete_own, deadline=deadline)
             one.key = None
             raise capacity_conflict(one.claim, in_use=line.capacity)
-        self._requests.ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
+        self._connection.ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
         # Clear the key only now, because a withdrawal needs the key as long as the node may exist.
         one.key = door.known = None
         return None
@@ -237,7 +229,9 @@ class ZooKeeperLines(SessionLines):
         keys = self.keys_of(one, door, deadline=deadline)
         if not keys:
             return
-        stats = self._requests.ask(*(requests.Exists(key, None) for key in keys), deadline=deadline)
+        stats = self._connection.ask(
+            *(requests.Exists(key, None) for key in keys), deadline=deadline
+        )
         for key, stat in zip(keys, stats, strict=True):
             # Skip a node of an older session of ours, because the server deletes it with that
             # session.
@@ -255,7 +249,7 @@ class ZooKeeperLines(SessionLines):
         again, and wait behind itself. If the leader has changed meanwhile, a node may still be
         created late; the session's check for stray entries finds that node.
         """
-        _, answer = self._requests.ask(
+        _, answer = self._connection.ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
         )
         children = [] if errors.is_missing(answer) else answer[0]
@@ -265,7 +259,7 @@ class ZooKeeperLines(SessionLines):
 
     def _make_root(self, deadline: float) -> None:
         address = self._address
-        [answer] = self._requests.ask(
+        [answer] = self._connection.ask(
             requests.Create(address.root, b"", address.acl, 0), deadline=deadline
         )
         if errors.is_missing(answer):
@@ -275,13 +269,6 @@ class ZooKeeperLines(SessionLines):
 def is_ours(stat: KazooReply, one: SessionClaim) -> bool:
     """Return whether the node at the claim's key is still the recorded one, not a new node."""
     return getattr(stat, "czxid", None) == one.token
-
-
-def _position(line: Sequence[ClaimNode], name: str) -> int | None:
-    for number, node in enumerate(line):
-        if node.name == name:
-            return number
-    return None
 
 
 def _name(child: str) -> str | None:
