@@ -53,7 +53,6 @@ class WatchStream(Listener):
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         super().__init__(ended, clock=clock)
         self._connection = connection
-        self._heard = connection.answers
         self._watch_ping = WatchPing(clock.now())
         self._stream = StreamCall(head, hear, self.leave)
         connection.begin(self._stream)
@@ -62,11 +61,6 @@ class WatchStream(Listener):
     def end(self) -> GrpcError | BrokenCall | None:
         """Why the stream ended; None while it is open, or if only this client left it."""
         return self._stream.end
-
-    @property
-    def awaits_ping_reply(self) -> bool:
-        """Whether the member was pinged, and no data has arrived since."""
-        return self._watch_ping.awaits_ping_reply and self._heard == self._connection.answers
 
     def say(self, message: bytes) -> bool:
         """Start or end a watch by sending `message`; false if the stream is broken."""
@@ -88,11 +82,8 @@ class WatchStream(Listener):
 
         The event loop passes messages to `hear` as they arrive.
         """
-        now = self._clock.now()
-        if self._heard != self._connection.answers:
-            self._heard = self._connection.answers
-            self._watch_ping.heard(now)
-        due = self._watch_ping.due(now)
+        answers = self._connection.talk.answers
+        due = self._watch_ping.due(self._clock.now(), answers=answers)
         if due is PingAction.LEAVE:
             # Every call on this connection waits for the same member, which does not respond.
             self._connection.lose(TimeoutError("no sign of life"))
@@ -142,7 +133,7 @@ class EtcdConnection(asyncio.Protocol):
     def __init__(self, *, lost: Callable[[EtcdConnection], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self.greeted: asyncio.Future[None] = self._loop.create_future()
-        self._talk = Http2Connection()
+        self.talk = Http2Connection()
         self._lost = lost
         self._is_lost = False
         self._is_flushing = False
@@ -153,14 +144,9 @@ class EtcdConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     @property
-    def answers(self) -> int:
-        """How often the member has answered; a listener compares it with an earlier count."""
-        return self._talk.answers
-
-    @property
     def is_open(self) -> bool:
         """Whether another call can begin on this connection."""
-        return not (self._is_lost or self._talk.is_leaving)
+        return not (self._is_lost or self.talk.is_leaving)
 
     # -- sending -----------------------------------------------------------------------
 
@@ -183,23 +169,23 @@ class EtcdConnection(asyncio.Protocol):
 
     def begin(self, call: GrpcCall) -> None:
         """Begin a call."""
-        self._talk.begin(call)
+        self.talk.begin(call)
         self._flush_soon()
 
     def add(self, call: GrpcCall, message: bytes) -> None:
         """Send another message in a call that was left open."""
-        self._talk.add(call, message)
+        self.talk.add(call, message)
         self._flush_soon()
 
     def give_up(self, call: GrpcCall) -> None:
         """Cancel a call."""
-        self._talk.give_up(call)
+        self.talk.give_up(call)
         self._flush_soon()
         self._end_if_left()
 
     def ping(self) -> None:
         """Send a ping."""
-        self._talk.ping()
+        self.talk.ping()
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -209,7 +195,7 @@ class EtcdConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._is_flushing = False
-        said = b"" if self._is_lost else self._talk.outgoing()
+        said = b"" if self._is_lost else self.talk.outgoing()
         if said:
             self._transport.write(said)
             if self._transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
@@ -225,27 +211,27 @@ class EtcdConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass the replies to the calls that wait for them."""
-        before = self._talk.answers
+        before = self.talk.answers
         try:
-            self._talk.feed(data)
+            self.talk.feed(data)
         except NotHttp2 as error:
             self.lose(error)
             return
-        if self._talk.answers != before:
+        if self.talk.answers != before:
             is_awaited = any(not one.is_over for one in self._questions)
             self._unanswered_since = self._loop.time() if is_awaited else None
-        if self._talk.is_handshake_done and not self.greeted.done():
+        if self.talk.is_handshake_done and not self.greeted.done():
             self.greeted.set_result(None)
-        if self._talk.has_outgoing:
+        if self.talk.has_outgoing:
             # Flush later, so that the answered tasks run first and their next requests go out in
             # the same write.
             self._flush_soon()
-        if self._talk.is_leaving:
+        if self.talk.is_leaving:
             self._lost(self)
             self._end_if_left()
 
     def _end_if_left(self) -> None:
-        if self._talk.is_leaving and self._talk.is_idle:
+        if self.talk.is_leaving and self.talk.is_idle:
             self.lose(ConnectionError("the member closes the connection"))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -262,7 +248,7 @@ class EtcdConnection(asyncio.Protocol):
             self.greeted.exception()  # perhaps nothing waits for it, which asyncio would report
         self._timer.cancel()
         self._transport.abort()
-        self._talk.lose(str(error) or type(error).__name__)
+        self.talk.lose(str(error) or type(error).__name__)
         self._lost(self)
 
     def close(self) -> None:
@@ -277,7 +263,7 @@ class EtcdConnection(asyncio.Protocol):
         for one in sorted(late, key=lambda one: one.number > 0):
             # Give up the call now, and not when its task runs. Data that arrives in between may
             # allow another stream, and then a call that we report as not sent would be sent.
-            self._talk.give_up(one)
+            self.talk.give_up(one)
             one.outcome.set_result(BrokenCall(errors.LATE, one.is_undone))
         moments = [one.deadline for one in self._questions if one.deadline > now]
         if (

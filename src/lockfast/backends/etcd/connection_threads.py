@@ -68,11 +68,6 @@ class WatchStream(Listener["EtcdConnection"]):
         """Why the stream ended; None while it is open, or if only this client left it."""
         return self._stream.end
 
-    @property
-    def awaits_ping_reply(self) -> bool:
-        """Whether the member was pinged, and has not answered."""
-        return self._watch_ping.awaits_ping_reply
-
     def say(self, message: bytes) -> bool:
         """Start or end a watch by sending `message`; false if the stream is broken."""
         return self._say(lambda: self._connection.talk.add(self._stream, message))
@@ -101,7 +96,8 @@ class WatchStream(Listener["EtcdConnection"]):
 
     def listen(self, *, until: float) -> bool:
         """Pass on messages until `until` or a `kick`; false once the stream is broken."""
-        due = self._watch_ping.due(self._clock.now())
+        answers = self._connection.talk.answers
+        due = self._watch_ping.due(self._clock.now(), answers=answers)
         if due is PingAction.LEAVE:
             self.leave()
         elif due is PingAction.ASK:
@@ -112,11 +108,9 @@ class WatchStream(Listener["EtcdConnection"]):
         return self._connection.has_buffered()
 
     def _read(self) -> None:
-        deadline, before = self._clock.now() + 1.0, self._connection.talk.answers
+        deadline = self._clock.now() + 1.0
         self._connection.read(deadline=deadline)
         self._connection.flush(deadline=deadline)
-        if self._connection.talk.answers != before:
-            self._watch_ping.heard(self._clock.now())
 
 
 # The transport to one member in the sync flavour makes blocking calls on the caller's thread. The

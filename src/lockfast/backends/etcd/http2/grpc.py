@@ -216,24 +216,20 @@ class PingAction(Enum):
 class WatchPing:
     """Decides when to ping a member, by the time since that member last answered."""
 
-    __slots__ = ("_asked_at", "_received_at")
+    __slots__ = ("_answers", "_asked_at", "_received_at")
 
     def __init__(self, now: float) -> None:
+        self._answers = 0
         self._received_at = now
         self._asked_at: float | None = None
 
-    @property
-    def awaits_ping_reply(self) -> bool:
-        """Whether the member was pinged and has not answered."""
-        return self._asked_at is not None
+    def due(self, now: float, *, answers: int) -> PingAction:
+        """Return what to do; on ASK the caller must send a ping, whose timeout begins at `now`.
 
-    def heard(self, now: float) -> None:
-        """Record an event or the reply to a ping."""
-        self._received_at = now
-        self._asked_at = None
-
-    def due(self, now: float) -> PingAction:
-        """Return what to do; on ASK the caller must send a ping, whose timeout begins at `now`."""
+        `answers` is how often the member has answered so far, on the connection that is watched.
+        """
+        if answers != self._answers:
+            self._answers, self._received_at, self._asked_at = answers, now, None
         if self._asked_at is not None:
             return (
                 PingAction.LEAVE
