@@ -66,7 +66,7 @@ def in_threads(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: 
     for name in (b"fork/a", b"fork/b", b"fork/c"):
         transport.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
     watching = transport.watch(lambda _: None, deadline=clock.now() + PATIENCE)
-    watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
+    watching.send(requests.watch(1, b"fork/a", since=0, deletions=True))
     threads = [threading.Thread(target=keep_asking, args=[name]) for name in (b"fork/a", b"fork/b")]
     for one in threads if is_busy else ():
         one.start()
@@ -93,7 +93,7 @@ def in_a_loop(address: etcd_address.Address, is_busy: bool) -> float:  # noqa: F
         for name in (b"fork/a", b"fork/b", b"fork/c"):
             await transport.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
         watching = await transport.watch(lambda _: None, deadline=clock.now() + PATIENCE)
-        watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
+        watching.send(requests.watch(1, b"fork/a", since=0, deletions=True))
 
         def child() -> None:
             # In the child, the parent's event loop still counts as running.

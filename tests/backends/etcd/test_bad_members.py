@@ -46,7 +46,7 @@ def test_a_watch_passes_a_bad_member_by(wire_to, bad_member, server, key):
     transport = wire_to(f"etcd://{bad_member},{server.address}")
 
     stream = transport.watch()
-    stream.say(requests.watch(1, key, since=0, deletions=True))
+    stream.send(requests.watch(1, key, since=0, deletions=True))
 
     assert stream.until(lambda heard: heard)[0].header.member == server.id
     stream.close()

@@ -46,7 +46,7 @@ def test_a_cancelled_call_leaves_the_others_alone():
             for _ in range(10)
         ]
         [channel] = transport._members
-        talk = channel._connection.talk
+        talk = channel._connection.http2
         await _until(lambda: len(talk._calls) == 10 and not talk.has_outgoing)
         for one in asked[::2]:
             one.cancel()

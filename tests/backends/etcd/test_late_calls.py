@@ -62,12 +62,12 @@ class Scene:
 
     async def ask(self, body: bytes = b"question") -> tuple[PendingCall, asyncio.Task[object]]:
         """Begin a call that has plenty of time."""
-        known = set(self.connection._questions)
+        known = set(self.connection._calls)
         deadline = asyncio.get_running_loop().time() + LONG
         task = asyncio.create_task(self.connection.ask(b"", body, deadline=deadline))
-        while not self.connection._questions - known:  # noqa: ASYNC110 - waits for the loop's next turn
+        while not self.connection._calls - known:  # noqa: ASYNC110 - waits for the loop's next turn
             await asyncio.sleep(0)
-        [call] = self.connection._questions - known
+        [call] = self.connection._calls - known
         return call, task
 
     def time_is_up(self, *calls: PendingCall) -> None:
@@ -75,7 +75,7 @@ class Scene:
         for one in calls:
             one.deadline = asyncio.get_running_loop().time()
         self.connection._unanswered_since = None  # otherwise the connection may count as lost
-        self.connection._look()
+        self.connection._check_deadlines()
 
     async def flushed(self) -> list[tuple[int, int]]:
         """Return all frames that were written to the member, once none is pending."""

@@ -225,7 +225,7 @@ def test_a_watch_tells_of_deletions_alone_and_from_the_revision_on(transport, ke
     transport.ask(requests.delete(key))
     watcher = transport.watch()
 
-    watcher.say(requests.watch(7, key, since=revision, deletions=True))
+    watcher.send(requests.watch(7, key, since=revision, deletions=True))
     heard = watcher.until(lambda heard: any(one.changes for one in heard))
 
     [change] = [change for one in heard for change in one.changes]
@@ -238,12 +238,12 @@ def test_a_watch_tells_of_deletions_alone_and_from_the_revision_on(transport, ke
 
 def test_a_watch_of_a_range_and_its_end(transport, key):
     watcher = transport.watch()
-    watcher.say(requests.watch(1, key, requests.prefix_end(key), since=0, deletions=False))
+    watcher.send(requests.watch(1, key, requests.prefix_end(key), since=0, deletions=False))
     watcher.until(lambda heard: heard)
     transport.ask(requests.put(key + b"/x", b"value"))
     watcher.until(lambda heard: any(one.changes for one in heard))
 
-    watcher.say(requests.unwatch(1))
+    watcher.send(requests.unwatch(1))
     heard = watcher.until(lambda heard: heard[-1].is_canceled)
 
     [change] = [change for one in heard for change in one.changes]
@@ -259,7 +259,7 @@ def test_a_watch_from_a_revision_that_was_forgotten(transport, server, key):
     server.ask("kv/compaction", revision=str(new))
     watcher = transport.watch()
 
-    watcher.say(requests.watch(1, key, since=old, deletions=True))
+    watcher.send(requests.watch(1, key, since=old, deletions=True))
     heard = watcher.until(lambda heard: heard and heard[-1].is_canceled)
 
     assert heard[-1].compacted == new
@@ -269,8 +269,8 @@ def test_a_watch_from_a_revision_that_was_forgotten(transport, server, key):
 
 def test_a_number_that_is_watched_under_already(transport, key):
     watcher = transport.watch()
-    watcher.say(requests.watch(3, key, since=0, deletions=True))
-    watcher.say(requests.watch(3, key, since=0, deletions=True))
+    watcher.send(requests.watch(3, key, since=0, deletions=True))
+    watcher.send(requests.watch(3, key, since=0, deletions=True))
 
     heard = watcher.until(lambda heard: len(heard) > 1)
 
@@ -284,7 +284,7 @@ def test_a_stream_ends_when_it_is_closed(transport, server, key):
     """The server ends the watches of a closed stream."""
     eventually(lambda: not _watches(server), what="nobody of an earlier test is left")
     watcher = transport.watch()
-    watcher.say(requests.watch(3, key, since=0, deletions=True))
+    watcher.send(requests.watch(3, key, since=0, deletions=True))
     watcher.until(lambda heard: heard)
     assert _watches(server) == 1
 

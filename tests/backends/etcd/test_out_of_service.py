@@ -38,7 +38,7 @@ def test_a_watch_that_is_refused_goes_to_another_member(wire_to, idler, server, 
     stream.close()
 
     again = transport.watch()
-    again.say(requests.watch(1, key, since=0, deletions=True))
+    again.send(requests.watch(1, key, since=0, deletions=True))
 
     assert again.until(lambda heard: heard)[0].header.member == server.id
     again.close()

@@ -44,7 +44,7 @@ def clerk(wire_to, own_server) -> OpenWire:
 def begun(transport: OpenWire, key: bytes) -> Watcher:
     """Return a stream on which a watch has begun."""
     stream = transport.watch()
-    stream.say(requests.watch(1, key, since=0, deletions=True))
+    stream.send(requests.watch(1, key, since=0, deletions=True))
     stream.until(lambda heard: heard)
     return stream
 
@@ -125,7 +125,7 @@ def test_a_member_that_is_there_is_not_taken_for_gone(wire_to, server, key, monk
     stream = begun(transport, key)
     monkeypatch.setattr(grpc, "PING_SECONDS", 0.0)
     monkeypatch.setattr(grpc, "PING_TIMEOUT_SECONDS", 60.0)
-    http2 = stream.stream._connection.talk
+    http2 = stream.stream._connection.http2
     answers = http2.answers
     stream.listens()  # sends one ping
     monkeypatch.setattr(grpc, "PING_SECONDS", 60.0)

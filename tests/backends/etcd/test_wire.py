@@ -77,7 +77,7 @@ def test_tls_on_both_sides(wire_to, key):
 
     assert transport.ask(requests.range_(key, requests.prefix_end(key))).total == 20
     watcher = transport.watch()
-    watcher.say(requests.watch(1, key + b"/1", since=0, deletions=True))
+    watcher.send(requests.watch(1, key + b"/1", since=0, deletions=True))
     watcher.until(lambda heard: heard)
     transport.ask(requests.delete(key + b"/1"))
     watcher.until(lambda heard: any(one.changes for one in heard))
@@ -296,16 +296,16 @@ def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, clus
 def test_a_stream_ends_with_its_member(wire_to, cluster, key):
     transport = wire_to(cluster.url)
     watcher = transport.watch()
-    watcher.say(requests.watch(1, key, since=0, deletions=True))
+    watcher.send(requests.watch(1, key, since=0, deletions=True))
     watcher.until(lambda heard: heard)
 
     cluster.members[0].kill()
 
     eventually(lambda: not watcher.listens(), what="it is told")
-    assert not watcher.say(requests.unwatch(1))
+    assert not watcher.send(requests.unwatch(1))
     watcher.close()
     again = transport.watch()
-    again.say(requests.watch(1, key, since=0, deletions=True))
+    again.send(requests.watch(1, key, since=0, deletions=True))
     again.until(lambda heard: heard)
     again.close()
 
@@ -345,7 +345,7 @@ def test_a_token_that_is_not_known_any_more_is_asked_for_again(flavour, clerk, g
 
 def test_a_watch_by_somebody_who_may(clerk):
     watcher = clerk.watch()
-    watcher.say(requests.watch(1, b"ours/a", since=0, deletions=True))
+    watcher.send(requests.watch(1, b"ours/a", since=0, deletions=True))
 
     [created] = watcher.until(lambda heard: heard)
 

@@ -61,14 +61,14 @@ class Watcher:
         self._flavour = one.flavour
         self.heard: list[Watched] = []
         deadline = one.flavour.clock.now() + PATIENCE
-        self.stream = one.flavour.call(one.transport.watch, self._hear, deadline=deadline)
+        self.stream = one.flavour.call(one.transport.watch, self._on_message, deadline=deadline)
 
-    def _hear(self, message: bytes) -> None:
+    def _on_message(self, message: bytes) -> None:
         self.heard.append(read_reply(Watched, message))
 
-    def say(self, message: bytes) -> bool:
+    def send(self, message: bytes) -> bool:
         """Send a message that begins or ends a watch."""
-        return self._flavour.call(self.stream.say, message)
+        return self._flavour.call(self.stream.send, message)
 
     def until(self, has_come: Callable[[list[Watched]], object]) -> list[Watched]:
         """Return all received messages, once `has_come` is true of them."""

@@ -46,7 +46,7 @@ class WatchStream(Listener):
         self,
         connection: EtcdConnection,
         head: bytes,
-        hear: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         *,
         clock: Clock,
     ) -> None:
@@ -54,7 +54,7 @@ class WatchStream(Listener):
         super().__init__(ended, clock=clock)
         self._connection = connection
         self._watch_ping = WatchPing(clock.now())
-        self._stream = StreamCall(head, hear, self.leave)
+        self._stream = StreamCall(head, on_message, self.leave)
         connection.begin(self._stream)
 
     @property
@@ -62,15 +62,15 @@ class WatchStream(Listener):
         """Why the stream ended; None while it is open, or if only this client left it."""
         return self._stream.end
 
-    def say(self, message: bytes) -> bool:
+    def send(self, message: bytes) -> bool:
         """Start or end a watch by sending `message`; false if the stream is broken."""
         if not self._stream.is_over:
             self._connection.add(self._stream, message)
         return not self._stream.is_over
 
-    def answer(self, message: bytes) -> None:
-        """Send a message from within `hear`."""
-        self.say(message)
+    def reply(self, message: bytes) -> None:
+        """Send a message from within `on_message`."""
+        self.send(message)
 
     def leave(self) -> None:
         """End the stream; its listener closes it afterwards."""
@@ -80,9 +80,9 @@ class WatchStream(Listener):
     async def listen(self, *, until: float) -> bool:
         """Return at `until`, or after `kick`; false once the stream has ended.
 
-        The event loop passes messages to `hear` as they arrive.
+        The event loop passes messages to `on_message` as they arrive.
         """
-        answers = self._connection.talk.answers
+        answers = self._connection.http2.answers
         due = self._watch_ping.due(self._clock.now(), answers=answers)
         if due is PingAction.LEAVE:
             # Every call on this connection waits for the same member, which does not respond.
@@ -132,21 +132,21 @@ class EtcdConnection(asyncio.Protocol):
 
     def __init__(self, *, lost: Callable[[EtcdConnection], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self.greeted: asyncio.Future[None] = self._loop.create_future()
-        self.talk = Http2Connection()
+        self.handshake_done: asyncio.Future[None] = self._loop.create_future()
+        self.http2 = Http2Connection()
         self._lost = lost
         self._is_lost = False
         self._is_flushing = False
-        self._questions: set[PendingCall] = set()
+        self._calls: set[PendingCall] = set()
         self._unanswered_since: float | None = None
         """When the first call was made since the member last answered anything."""
-        self._timer = SharedTimer(self._look)
+        self._timer = SharedTimer(self._check_deadlines)
         self._transport: asyncio.Transport
 
     @property
     def is_open(self) -> bool:
         """Whether another call can begin on this connection."""
-        return not (self._is_lost or self.talk.is_leaving)
+        return not (self._is_lost or self.http2.is_leaving)
 
     # -- sending -----------------------------------------------------------------------
 
@@ -156,36 +156,36 @@ class EtcdConnection(asyncio.Protocol):
         """Return the outcome of a call."""
         call = PendingCall(head, body, deadline=deadline, loop=self._loop)
         self.begin(call)
-        self._questions.add(call)
+        self._calls.add(call)
         if self._unanswered_since is None:
             self._unanswered_since = self._loop.time()
         self._timer.at(deadline)
         try:
             return await call.outcome
         finally:
-            self._questions.discard(call)
+            self._calls.discard(call)
             if not call.is_over:
                 self.give_up(call)  # a cancellation
 
     def begin(self, call: GrpcCall) -> None:
         """Begin a call."""
-        self.talk.begin(call)
+        self.http2.begin(call)
         self._flush_soon()
 
     def add(self, call: GrpcCall, message: bytes) -> None:
         """Send another message in a call that was left open."""
-        self.talk.add(call, message)
+        self.http2.add(call, message)
         self._flush_soon()
 
     def give_up(self, call: GrpcCall) -> None:
         """Cancel a call."""
-        self.talk.give_up(call)
+        self.http2.give_up(call)
         self._flush_soon()
         self._end_if_left()
 
     def ping(self) -> None:
         """Send a ping."""
-        self.talk.ping()
+        self.http2.ping()
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -195,9 +195,9 @@ class EtcdConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._is_flushing = False
-        said = b"" if self._is_lost else self.talk.outgoing()
-        if said:
-            self._transport.write(said)
+        data = b"" if self._is_lost else self.http2.outgoing()
+        if data:
+            self._transport.write(data)
             if self._transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
                 self.lose(ConnectionError("the member does not read what it is told"))
 
@@ -211,27 +211,27 @@ class EtcdConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass the replies to the calls that wait for them."""
-        before = self.talk.answers
+        before = self.http2.answers
         try:
-            self.talk.feed(data)
+            self.http2.feed(data)
         except NotHttp2 as error:
             self.lose(error)
             return
-        if self.talk.answers != before:
-            is_awaited = any(not one.is_over for one in self._questions)
+        if self.http2.answers != before:
+            is_awaited = any(not one.is_over for one in self._calls)
             self._unanswered_since = self._loop.time() if is_awaited else None
-        if self.talk.is_handshake_done and not self.greeted.done():
-            self.greeted.set_result(None)
-        if self.talk.has_outgoing:
+        if self.http2.is_handshake_done and not self.handshake_done.done():
+            self.handshake_done.set_result(None)
+        if self.http2.has_outgoing:
             # Flush later, so that the answered tasks run first and their next requests go out in
             # the same write.
             self._flush_soon()
-        if self.talk.is_leaving:
+        if self.http2.is_leaving:
             self._lost(self)
             self._end_if_left()
 
     def _end_if_left(self) -> None:
-        if self.talk.is_leaving and self.talk.is_idle:
+        if self.http2.is_leaving and self.http2.is_idle:
             self.lose(ConnectionError("the member closes the connection"))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -243,29 +243,30 @@ class EtcdConnection(asyncio.Protocol):
         if self._is_lost:
             return
         self._is_lost = True
-        if not self.greeted.done():
-            self.greeted.set_exception(error)
-            self.greeted.exception()  # perhaps nothing waits for it, which asyncio would report
+        if not self.handshake_done.done():
+            self.handshake_done.set_exception(error)
+            # Retrieve the exception, because asyncio reports one for which nothing waits.
+            self.handshake_done.exception()
         self._timer.cancel()
         self._transport.abort()
-        self.talk.lose(str(error) or type(error).__name__)
+        self.http2.lose(str(error) or type(error).__name__)
         self._lost(self)
 
     def close(self) -> None:
         """Close the connection."""
         self.lose(ConnectionError("closed"))
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         now = self._loop.time()
-        late = [one for one in self._questions if one.deadline <= now and not one.outcome.done()]
+        late = [one for one in self._calls if one.deadline <= now and not one.outcome.done()]
         # Give up the queued calls first. Otherwise they would take the streams that the other late
         # calls free.
         for one in sorted(late, key=lambda one: one.number > 0):
             # Give up the call now, and not when its task runs. Data that arrives in between may
             # allow another stream, and then a call that we report as not sent would be sent.
-            self.talk.give_up(one)
+            self.http2.give_up(one)
             one.outcome.set_result(BrokenCall(errors.LATE, one.is_undone))
-        moments = [one.deadline for one in self._questions if one.deadline > now]
+        moments = [one.deadline for one in self._calls if one.deadline > now]
         if (
             late
             and self._unanswered_since is not None
@@ -328,7 +329,7 @@ class MemberTransport(Connector[EtcdConnection]):
 
     async def _greet(self, connection: EtcdConnection, until: float) -> None:
         del until
-        await connection.greeted
+        await connection.handshake_done
 
     def _lose(self, connection: EtcdConnection) -> None:
         if connection in self._connections and self._connection is connection:
@@ -342,7 +343,7 @@ class MemberTransport(Connector[EtcdConnection]):
     async def watch(
         self,
         path: bytes,
-        hear: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         *,
         token: bytes,
         connect_by: float,
@@ -350,7 +351,7 @@ class MemberTransport(Connector[EtcdConnection]):
         """Return an open stream."""
         connection = await self._connected(connect_by)
         begins = self._head(path, token=token, needs_leader=True)
-        return WatchStream(connection, begins, hear, clock=self._clock)
+        return WatchStream(connection, begins, on_message, clock=self._clock)
 
     # -- closing -----------------------------------------------------------------------
 

@@ -46,14 +46,14 @@ class WatchStream(Listener["EtcdConnection"]):
         self,
         connection: EtcdConnection,
         head: bytes,
-        hear: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         *,
         clock: Clock,
     ) -> None:
         super().__init__(connection, clock=clock)
-        self._stream = StreamCall(head, hear, self.leave)
+        self._stream = StreamCall(head, on_message, self.leave)
         self._watch_ping = WatchPing(clock.now())
-        connection.talk.begin(self._stream)
+        connection.http2.begin(self._stream)
         try:
             connection.flush(deadline=clock.now() + SEND_TIMEOUT_SECONDS)
         except BaseException:
@@ -68,15 +68,15 @@ class WatchStream(Listener["EtcdConnection"]):
         """Why the stream ended; None while it is open, or if only this client left it."""
         return self._stream.end
 
-    def say(self, message: bytes) -> bool:
+    def send(self, message: bytes) -> bool:
         """Start or end a watch by sending `message`; false if the stream is broken."""
-        return self._say(lambda: self._connection.talk.add(self._stream, message))
+        return self._send(lambda: self._connection.http2.add(self._stream, message))
 
-    def answer(self, message: bytes) -> None:
-        """Send a message from within `hear`; the message goes out after the current read."""
-        self._connection.talk.add(self._stream, message)
+    def reply(self, message: bytes) -> None:
+        """Send a message from within `on_message`; the message goes out after the current read."""
+        self._connection.http2.add(self._stream, message)
 
-    def _say(self, prepare: Callable[[], None]) -> bool:
+    def _send(self, prepare: Callable[[], None]) -> bool:
         try:
             with self._using:  # another thread may be reading, and TLS allows only one at a time
                 if not self._is_broken:
@@ -90,18 +90,18 @@ class WatchStream(Listener["EtcdConnection"]):
         return not self._is_broken
 
     def leave(self) -> None:
-        """End the stream, from any thread or from within `hear`; its listener closes the stream."""
+        """End the stream, from any thread or from within `on_message`; its listener closes it."""
         self._is_broken = True
         self.kick()
 
     def listen(self, *, until: float) -> bool:
         """Pass on messages until `until` or a `kick`; false once the stream is broken."""
-        answers = self._connection.talk.answers
+        answers = self._connection.http2.answers
         due = self._watch_ping.due(self._clock.now(), answers=answers)
         if due is PingAction.LEAVE:
             self.leave()
         elif due is PingAction.ASK:
-            self._say(self._connection.talk.ping)
+            self._send(self._connection.http2.ping)
         return super().listen(until=until)
 
     def _has_more(self) -> bool:
@@ -139,36 +139,36 @@ class PendingCall(UnaryCall):
 class EtcdConnection(BlockingSocket):
     """One connection, used by one thread at a time."""
 
-    __slots__ = ("talk",)
+    __slots__ = ("http2",)
 
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         super().__init__(sock, clock, generation)
-        self.talk: Http2Connection = Http2Connection()
+        self.http2: Http2Connection = Http2Connection()
 
     def greet(self, *, deadline: float) -> None:
         """Return once the handshake is complete, or raise OSError or NotHttp2."""
         self.flush(deadline=deadline)
-        while not self.talk.is_handshake_done:
+        while not self.http2.is_handshake_done:
             self.read(deadline=deadline)
 
     def ask(self, call: PendingCall, *, deadline: float) -> None:
         """Return once the call has ended, or raise OSError or NotHttp2."""
-        talk = self.talk
-        talk.begin(call)
+        http2 = self.http2
+        http2.begin(call)
         while not call.is_over:
             # Other output, such as the acknowledgement of settings, can wait for the next call.
-            if said := talk.outgoing():
-                self.send(said, deadline=deadline)
-            talk.feed(self._receive(deadline))
+            if data := http2.outgoing():
+                self.send(data, deadline=deadline)
+            http2.feed(self._receive(deadline))
 
     def flush(self, *, deadline: float) -> None:
         """Send the pending output, or raise OSError."""
-        if said := self.talk.outgoing():
-            self.send(said, deadline=deadline)
+        if data := self.http2.outgoing():
+            self.send(data, deadline=deadline)
 
     def read(self, *, deadline: float) -> None:
         """Process the next input, or raise OSError or NotHttp2."""
-        self.talk.feed(self._receive(deadline))
+        self.http2.feed(self._receive(deadline))
 
     def is_sound(self, now: float) -> bool:
         """Whether another call can use this connection, as far as can be seen without a request."""
@@ -179,7 +179,7 @@ class EtcdConnection(BlockingSocket):
                 self.read(deadline=now + 1.0)
         except (OSError, NotHttp2):
             return False
-        return not self.talk.is_leaving
+        return not self.http2.is_leaving
 
 
 class MemberTransport(Connector[EtcdConnection]):
@@ -244,7 +244,7 @@ class MemberTransport(Connector[EtcdConnection]):
     def watch(
         self,
         path: bytes,
-        hear: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         *,
         token: bytes,
         connect_by: float,
@@ -253,7 +253,7 @@ class MemberTransport(Connector[EtcdConnection]):
         connection = self.connect(deadline=connect_by)
         begins = self._head(path, token=token, needs_leader=True)
         try:
-            return WatchStream(connection, begins, hear, clock=self._clock)
+            return WatchStream(connection, begins, on_message, clock=self._clock)
         except OSError as error:
             # The connection failed, or no file descriptors are left for the stream's self-pipes.
             connection.close()

@@ -220,16 +220,16 @@ class AsyncMembers:
 
     # -- watching ----------------------------------------------------------------------
 
-    async def watch(self, hear: Callable[[bytes], None], *, deadline: float) -> WatchStream:
+    async def watch(self, on_message: Callable[[bytes], None], *, deadline: float) -> WatchStream:
         """Return a stream for watches, opened at the member that is in use now.
 
-        The stream passes each message, a packed `replies.Watched`, to `hear` as it arrives.
+        The stream passes each message, a packed `replies.Watched`, to `on_message` as it arrives.
         """
         token = await self._logged_in(deadline)
 
         async def begin(member: MemberTransport, connect_by: float) -> WatchStream:
             stream = await member.watch(
-                requests.WATCH_METHOD, hear, token=token, connect_by=connect_by
+                requests.WATCH_METHOD, on_message, token=token, connect_by=connect_by
             )
             with self._state:
                 self._streams[stream] = member

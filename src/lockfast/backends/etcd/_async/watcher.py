@@ -76,7 +76,7 @@ class AsyncWatcher:
                 return
             number = self._known[heard] = next(self._numbers)
             self._watches[number] = heard
-        if not stream.say(requests.watch(number, key, since=since, deletions=deletions)):
+        if not stream.send(requests.watch(number, key, since=since, deletions=deletions)):
             self._tell(number)
 
     def is_watched(self, heard: WatchCallback) -> bool:
@@ -96,7 +96,7 @@ class AsyncWatcher:
 
     async def _open(self, deadline: float) -> None:
         await self._stop()  # the previous stream may not be closed yet
-        stream = await self._members.watch(self._hear, deadline=deadline)
+        stream = await self._members.watch(self._on_message, deadline=deadline)
         self._unclosed = self._stream = stream
         is_read = False
         try:
@@ -145,7 +145,7 @@ class AsyncWatcher:
 
     # -- called by the reader of the stream --------------------------------------------
 
-    def _hear(self, message: bytes) -> None:
+    def _on_message(self, message: bytes) -> None:
         try:
             told = read_reply(Watched, message)
         except UnreadableMessage as error:
@@ -162,7 +162,7 @@ class AsyncWatcher:
             self._tell(told.watch)
         elif told.changes:
             if stream is not None:
-                stream.answer(requests.unwatch(told.watch))
+                stream.reply(requests.unwatch(told.watch))
             self._tell(told.watch, told)
 
     def _tell(self, number: int, told: Watched | None = None) -> None:

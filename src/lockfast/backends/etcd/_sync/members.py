@@ -216,15 +216,17 @@ class Members:
 
     # -- watching ----------------------------------------------------------------------
 
-    def watch(self, hear: Callable[[bytes], None], *, deadline: float) -> WatchStream:
+    def watch(self, on_message: Callable[[bytes], None], *, deadline: float) -> WatchStream:
         """Return a stream for watches, opened at the member that is in use now.
 
-        The stream passes each message, a packed `replies.Watched`, to `hear` as it arrives.
+        The stream passes each message, a packed `replies.Watched`, to `on_message` as it arrives.
         """
         token = self._logged_in(deadline)
 
         def begin(member: MemberTransport, connect_by: float) -> WatchStream:
-            stream = member.watch(requests.WATCH_METHOD, hear, token=token, connect_by=connect_by)
+            stream = member.watch(
+                requests.WATCH_METHOD, on_message, token=token, connect_by=connect_by
+            )
             with self._state:
                 self._streams[stream] = member
             if self._is_closed or self._members[self._at] is not member:

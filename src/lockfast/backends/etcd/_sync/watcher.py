@@ -78,7 +78,7 @@ class Watcher:
                 return
             number = self._known[heard] = next(self._numbers)
             self._watches[number] = heard
-        if not stream.say(requests.watch(number, key, since=since, deletions=deletions)):
+        if not stream.send(requests.watch(number, key, since=since, deletions=deletions)):
             self._tell(number)
 
     def is_watched(self, heard: WatchCallback) -> bool:
@@ -98,7 +98,7 @@ class Watcher:
 
     def _open(self, deadline: float) -> None:
         self._stop()  # the previous stream may not be closed yet
-        stream = self._members.watch(self._hear, deadline=deadline)
+        stream = self._members.watch(self._on_message, deadline=deadline)
         self._unclosed = self._stream = stream
         is_read = False
         try:
@@ -147,7 +147,7 @@ class Watcher:
 
     # -- called by the reader of the stream --------------------------------------------
 
-    def _hear(self, message: bytes) -> None:
+    def _on_message(self, message: bytes) -> None:
         try:
             told = read_reply(Watched, message)
         except UnreadableMessage as error:
@@ -164,7 +164,7 @@ class Watcher:
             self._tell(told.watch)
         elif told.changes:
             if stream is not None:
-                stream.answer(requests.unwatch(told.watch))
+                stream.reply(requests.unwatch(told.watch))
             self._tell(told.watch, told)
 
     def _tell(self, number: int, told: Watched | None = None) -> None:

@@ -57,11 +57,8 @@ class Http2Connection:
 
     def outgoing(self) -> bytes:
         """Return the bytes to send now; empty if there are none."""
-        said = self._outgoing
-        if not said:
-            return b""
-        self._outgoing = []
-        return b"".join(said)
+        pending, self._outgoing = self._outgoing, []
+        return b"".join(pending)
 
     def begin(self, call: GrpcCall) -> None:
         """Begin a call, now or as soon as the server allows another one."""
@@ -85,7 +82,7 @@ class Http2Connection:
         """Cancel a call, both here and at the server."""
         call.is_over = True
         if self._calls.pop(call.number, None) is not None:
-            self._say(frames.RST_STREAM, call.number, frames.CANCEL)
+            self._send_number(frames.RST_STREAM, call.number, frames.CANCEL)
             self._begin_queued()
 
     def lose(self, reason: str) -> None:
@@ -131,7 +128,7 @@ class Http2Connection:
             for call in self._calls.values():
                 self._send(call)
 
-    def _say(self, kind: int, stream: int, number: int) -> None:
+    def _send_number(self, kind: int, stream: int, number: int) -> None:
         self._outgoing.append(frame(kind, 0, stream, number.to_bytes(4, "big")))
 
     def _end(self, call: GrpcCall, end: BrokenCall) -> None:
@@ -196,7 +193,7 @@ class Http2Connection:
     def _take_data(self, flags: int, stream: int, content: bytes) -> None:
         self._received += len(content)
         if self._received > frames.OUR_WINDOW_BYTES // 2:
-            self._say(frames.WINDOW_UPDATE, 0, self._received)
+            self._send_number(frames.WINDOW_UPDATE, 0, self._received)
             self._received = 0
         call = self._calls.get(stream)
         if call is None:
@@ -205,7 +202,7 @@ class Http2Connection:
             raise NotHttp2("a call ended without a status")
         call.received += len(content)
         if call.received > frames.OUR_WINDOW_BYTES // 2:
-            self._say(frames.WINDOW_UPDATE, stream, call.received)
+            self._send_number(frames.WINDOW_UPDATE, stream, call.received)
             call.received = 0
         call.take(frames.unpadded(flags & frames.PADDED, content))
 

@@ -152,19 +152,19 @@ class UnaryCall(GrpcCall):
 class StreamCall(GrpcCall):
     """A call that stays open; its messages are passed on as they arrive."""
 
-    __slots__ = ("_hear", "_over", "end")
+    __slots__ = ("_on_message", "_over", "end")
 
     def __init__(
-        self, head: bytes, hear: Callable[[bytes], None], over: Callable[[], None]
+        self, head: bytes, on_message: Callable[[bytes], None], over: Callable[[], None]
     ) -> None:
         super().__init__(head, b"", ends=False)
         self.end: GrpcError | BrokenCall | None = None
-        self._hear = hear
+        self._on_message = on_message
         self._over = over
 
     def heard(self, message: bytes) -> None:
         """Pass the message on."""
-        self._hear(message)
+        self._on_message(message)
 
     def ended(self, end: GrpcError | BrokenCall | None) -> None:
         """Keep the reason for the end, and report that the call has ended."""
