@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lockfast.backends.mysql._sync.backend import MysqlBackend
 from lockfast.backends.sql._sync.waiting import QueuedClaim, SqlWaiting
+from lockfast.backends.sql.door_rows import Arrived
+from lockfast.backends.sql.turns import Turn
 from lockfast.backends.waiting._sync.inbox import WAKE_BATCH, Inbox
-from lockfast.model import FOREVER, Claim
+from lockfast.core.door import Entry, EntryState
+from lockfast.model import FOREVER, Claim, Held
 from lockfast.runtime.clock import Clock
 
 
@@ -72,3 +77,49 @@ def test_few_messages_for_unknown_claims_are_kept(inbox: Inbox[Any]) -> None:
         inbox.hear(f"claim {number}")
 
     assert list(inbox._early) == [f"claim {n}" for n in range(WAKE_BATCH, 2 * WAKE_BATCH)]
+
+
+class OtherThread:
+    """Acts wherever the inbox does not hold its lock: the claim leaves, and another one joins."""
+
+    def __init__(self, inbox: Inbox[Any], claim_id: str) -> None:
+        self._inbox = inbox
+        self._claim_id = claim_id
+        self._of_name, self._waiter = inbox.schedule.of_name, inbox.waiter
+
+    def of_name(self, name: str) -> list[str]:
+        if not self._inbox.state._is_owned():  # type: ignore[attr-defined]
+            raise RuntimeError("dictionary changed size during iteration")
+        return self._of_name(name)
+
+    def waiter(self, claim_id: str) -> Any:
+        found = self._waiter(claim_id)
+        if not self._inbox.state._is_owned():  # type: ignore[attr-defined]
+            self._inbox.left(self._claim_id)
+        return found
+
+
+def test_claims_that_were_turned_away_ask_again_while_other_threads_come_and_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread that finds out lists the claims at the name, which other threads may change."""
+    url = "mysql://user@127.0.0.1:1/nowhere"
+    backend = MysqlBackend(url=url, location=url, clock=Clock())
+    inbox = backend._inbox
+    first, second = queued("first"), queued("second")
+    for one in (first, second):
+        inbox.joined(one)
+    answer = Held((), None, FOREVER)
+    moved = Entry(first.claim, arrived=2, state=EntryState.WAITING)
+    door = SimpleNamespace(find=lambda _: moved)
+    monkeypatch.setattr(backend._doors, "go", lambda *_, **__: Arrived(answer, door))  # type: ignore[arg-type]
+    other = OtherThread(inbox, "first")
+    monkeypatch.setattr(inbox.schedule, "of_name", other.of_name)
+    monkeypatch.setattr(inbox, "waiter", other.waiter)
+
+    found = backend._arrive(first.claim, 1, FOREVER, Turn())
+    inbox.wait(second.claim, deadline=FOREVER)
+
+    assert found is answer
+    assert not inbox.schedule.waiting
+    backend.close()

@@ -323,16 +323,24 @@ class SqlBackend(Backend, Generic[W]):
         if not isinstance(outcome, Arrived):
             raise outcome or AssertionError("an arrival has an answer")
         place = outcome.door.find(claim.id)
-        has_moved = place is not None and arrived not in (None, place.arrived)
-        if has_moved and self._arrival_of(claim) == arrived:
-            # The claim was turned away, and with it probably our other claims at its name. They
-            # ask again without relying on their old entries.
-            others = self._inbox.schedule.of_name(claim.name)
-            others.remove(claim.id)
-            self._inbox.wake(others)
-            for claim_id in others:
-                self._inbox.left(claim_id)
+        if place is not None and arrived is not None and arrived != place.arrived:
+            self._wake_others_at_name(claim, arrived)
         return self._recorded(claim, outcome)
+
+    def _wake_others_at_name(self, claim: Claim, arrived: int) -> None:
+        """Make our other claims ask again without relying on their old entries.
+
+        The claim lost the entry at this arrival because it was turned away, and our other claims
+        at its name probably lost theirs with it.
+        """
+        inbox = self._inbox
+        with inbox.state:
+            if self._arrival_of(claim) != arrived:
+                return  # another of the claims has already found out, and did this
+            others = [one for one in inbox.schedule.of_name(claim.name) if one != claim.id]
+        inbox.wake(others)
+        for claim_id in others:
+            inbox.left(claim_id)
 
     def _through(
         self, passages: Sequence[Passage], *, deadline: float, turn: Turn
