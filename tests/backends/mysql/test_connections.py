@@ -14,7 +14,7 @@ from asyncmy.errors import OperationalError
 
 from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast.backends.mysql import connection_aio, connection_setup, session_variables
-from lockfast.backends.sql.pool_threads import TRUSTED_UNPOLLED_SECONDS
+from lockfast.backends.sql._sync.pool import TRUSTED_UNPOLLED_SECONDS
 from lockfast.backends.sql.steps import Query, QueryMany
 from lockfast.runtime.clock import Clock
 from lockfast_challenge.processes import eventually

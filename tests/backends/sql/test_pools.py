@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.sql import pool_aio, pool_threads
+from lockfast.backends.sql._async.pool import AsyncConnectionPool
+from lockfast.backends.sql._sync.pool import ConnectionPool
 from lockfast.errors import BackendUnavailable
 from lockfast.runtime.clock import Clock
 from lockfast_challenge.processes import eventually
@@ -52,12 +53,12 @@ def soon() -> float:
     return CLOCK.now() + PATIENCE
 
 
-def thread_pool(most: int = 1) -> pool_threads.ConnectionPool[Link]:
-    return pool_threads.ConnectionPool(Link, connect, **options(most))
+def thread_pool(most: int = 1) -> ConnectionPool[Link]:
+    return ConnectionPool(Link, connect, **options(most))
 
 
-def task_pool(most: int = 1) -> pool_aio.ConnectionPool[Link]:
-    return pool_aio.ConnectionPool(Link, connect_async, **options(most))
+def task_pool(most: int = 1) -> AsyncConnectionPool[Link]:
+    return AsyncConnectionPool(Link, connect_async, **options(most))
 
 
 def test_a_thread_that_asks_without_a_pause_lets_one_pass_that_waits():
@@ -177,6 +178,33 @@ def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():
 
     other.join(PATIENCE)
     assert len(served) == 1
+
+
+@pytest.mark.parametrize("place", ["_next", "_serve"])
+def test_a_thread_is_served_although_an_interrupt_struck_the_one_that_serves(place, monkeypatch):
+    pool = thread_pool()
+    connection = pool.take(soon())
+    served: list[Link] = []
+    other = threading.Thread(target=lambda: served.append(pool.take(soon())))
+    other.start()
+    eventually(lambda: pool._waiting, what="the other waits")
+    step, interrupted = getattr(pool, place), threading.current_thread()
+
+    def struck() -> Link | None:
+        found: Link | None = step()
+        if threading.current_thread() is interrupted:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(pool, place, struck)
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.put_back(connection)
+    del connection
+
+    other.join(PATIENCE)
+    assert len(served) == 1
+    assert not pool._waiting
 
 
 def test_a_thread_whose_time_is_up_stands_in_nobodys_way():

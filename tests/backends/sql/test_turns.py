@@ -9,7 +9,8 @@ from typing import Any, Self
 import pytest
 from backends.sql.test_pools import Link, connect, connect_async
 
-from lockfast.backends.sql import pool_aio, pool_threads
+from lockfast.backends.sql._async.pool import AsyncConnectionPool
+from lockfast.backends.sql._sync.pool import ConnectionPool
 from lockfast.backends.sql.turns import SILENT_REQUEST_TIMEOUTS, Progress, Turn
 from lockfast.errors import BackendUnavailable
 from lockfast.model import FOREVER
@@ -118,13 +119,13 @@ class Waiter:
             self.outcome = error
 
     def _play_sync(self) -> Link:
-        self.pool: Any = pool_threads.ConnectionPool(Link, connect, **options(self.clock))
+        self.pool: Any = ConnectionPool(Link, connect, **options(self.clock))
         self._first = self.pool.take(FOREVER)
         return self.pool.take(FOREVER, self.turn)
 
     async def _play_async(self) -> Link:
         self._loop = asyncio.get_running_loop()
-        self.pool = pool_aio.ConnectionPool(Link, connect_async, **options(self.clock))
+        self.pool = AsyncConnectionPool(Link, connect_async, **options(self.clock))
         self._first = await self.pool.take(FOREVER)
         return await self.pool.take(FOREVER, self.turn)
 

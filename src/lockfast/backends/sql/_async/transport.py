@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from lockfast.backends.sql import errors as sql_errors
 from lockfast.backends.sql import steps
-from lockfast.backends.sql.pool_aio import ConnectionPool
+from lockfast.backends.sql._async.pool import AsyncConnectionPool
 from lockfast.backends.sql.steps import RoundTrips
 from lockfast.backends.sql.turns import Turn
 from lockfast.core.backoff import delay
@@ -77,7 +77,7 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         self._failures: tuple[type[Exception], ...] = (*errors, LockError)
         self._framing = framing
         self._clock = clock
-        self._pool = ConnectionPool(
+        self._pool = AsyncConnectionPool(
             self._unconnected,
             self._connect,
             where=where,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from lockfast.backends.sql import errors as sql_errors
 from lockfast.backends.sql import steps
-from lockfast.backends.sql.pool_threads import ConnectionPool
+from lockfast.backends.sql._sync.pool import ConnectionPool
 from lockfast.backends.sql.steps import RoundTrips
 from lockfast.backends.sql.turns import Turn
 from lockfast.core.backoff import delay
