@@ -8,7 +8,7 @@ import pytest
 
 from lockfast import ConfigurationError, Locks
 from lockfast.backends.postgresql.schema import DOOR_COLUMNS, PostgresqlTables
-from lockfast.backends.sql.dialect import TABLE_FORMAT
+from lockfast.backends.sql.schema import TABLE_FORMAT
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.dialect import Dialect, SeenDoor
 from lockfast.backends.sql.door_rows import COLUMNS, Change
 from lockfast.backends.sql.steps import Queries, Query, QueryMany, Rows, Steps
 from lockfast.backends.sql.verbs import Verbs
@@ -126,7 +126,7 @@ class TwoTables(Store):
         assert known.fetchone() in (None, there.fetchone())
 
 
-class TwoTablesDialect:
+class TwoTablesDialect(Dialect):
     """SQL that SQLite runs, in a server's form: lock and time first, then the rows."""
 
     _others = ", ".join(COLUMNS[1:])

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lockfast.backends.sql import dialect
 from lockfast.backends.sql._async.maintenance import REAP_EVERY_VERBS, AsyncNameReaper
 from lockfast.backends.sql._sync.maintenance import NameReaper
 from lockfast.core.naming import name_of, storage_key
@@ -172,7 +171,7 @@ class SweepingLaws:
         assert names.reap() == 0
 
     def test_it_is_done_a_few_at_a_time(self, names, monkeypatch) -> None:
-        monkeypatch.setattr(dialect, "REAP_ROWS", 4)
+        monkeypatch.setattr("lockfast.backends.sql.statements.REAP_ROWS", 4)
         names.use(*(f"name {i}" for i in range(10)))
         names.age(DAY + 60)
 
@@ -190,7 +189,7 @@ class SweepingLaws:
         assert due == [True, *[False] * (REAP_EVERY_VERBS - 1), True]
 
     def test_it_goes_on_behind_what_is_in_use(self, names, monkeypatch) -> None:
-        monkeypatch.setattr(dialect, "REAP_ROWS", 4)
+        monkeypatch.setattr("lockfast.backends.sql.statements.REAP_ROWS", 4)
         for i in range(10):
             names.take(f"held {i}", ttl=7 * DAY)
         names.use("idle")

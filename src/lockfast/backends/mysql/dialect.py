@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from lockfast.backends.mysql.schema import CLAIM_COLUMNS
 from lockfast.backends.mysql.statements import NOW
-from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.dialect import Dialect
 from lockfast.backends.sql.steps import Query, QueryMany
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from lockfast.backends.mysql.schema import MysqlTables
     from lockfast.backends.sql.door_rows import Change
-    from lockfast.backends.sql.steps import Queries, Rows
+    from lockfast.backends.sql.steps import Queries
 
 _CLAIM = ", ".join(CLAIM_COLUMNS)
 _RECORD = f"0, {_CLAIM}, capacity, last_token"
@@ -45,11 +45,11 @@ UNION ALL (SELECT 0, {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3
     ORDER BY arrived LIMIT %s)
 """
 _OWN_AMONG = f"""
-SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND id IN (CLAIMS)
+SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND id IN (LIST)
 """
 _OWN = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND arrived = %s AND id = %s"
 _FELLOWS = f"""
-SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND party IN (PARTIES)
+SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND party IN (LIST)
 """
 _END_OF_LINE = """
 SELECT COALESCE((SELECT MAX(arrived) FROM {place} WHERE `key` = %s), 0),
@@ -63,8 +63,8 @@ SELECT `key` FROM {door} WHERE `key` >= %s AND LEFT(`key`, %s) = %s
     AND (crowd > 0 OR id <> '') ORDER BY `key`
 """
 _OF_CLIENTS = """
-SELECT `key` FROM {door} WHERE client IN (CLIENTS)
-UNION SELECT `key` FROM {place} WHERE client IN (CLIENTS) ORDER BY 1
+SELECT `key` FROM {door} WHERE client IN (LIST)
+UNION SELECT `key` FROM {place} WHERE client IN (LIST) ORDER BY 1
 """
 
 # -- writing ---------------------------------------------------------------------------
@@ -90,32 +90,21 @@ WHERE `key` = %s
 """
 
 
-class MysqlDialect:
+class MysqlDialect(Dialect):
     """Builds the queries that read and write doors, without running them."""
 
+    _mark = "%s"
+
     def __init__(self, tables: MysqlTables) -> None:
-        def said(text: str) -> str:
-            return text.format(door=tables.door, place=tables.place)
-
-        self._lock = said(_LOCK)
-        (
-            self._inside,
-            self._front,
-            self._all_beside,
-            self._own,
-            self._own_among,
-            self._same_owner,
-        ) = (
-            f"{said(one)} FOR UPDATE"
-            for one in (_INSIDE, _FRONT, _ALL_BESIDE, _OWN, _OWN_AMONG, _FELLOWS)
-        )
-        self._look, self._look_at_all = said(_LOOK), said(_LOOK_AT_ALL)
-        self._end_of_line, self._count_before = said(_END_OF_LINE), said(_COUNT_BEFORE)
-        self._in_use, self._of_clients = said(_IN_USE), said(_OF_CLIENTS)
-        self._make, self._drop, self._save = said(_MAKE), said(_DROP), said(_SAVE)
-        self._count, self._change = said(_COUNT), said(_CHANGE)
-
-    # -- reading -----------------------------------------------------------------------
+        rows = (_INSIDE, _FRONT, _ALL_BESIDE, _OWN, _OWN_AMONG, _FELLOWS)
+        locking = [f"{one} FOR UPDATE" for one in tables.fill(*rows)]
+        self._inside, self._front, self._all_beside = locking[:3]
+        self._own, self._own_among, self._same_owner = locking[3:]
+        self._lock, self._look, self._look_at_all = tables.fill(_LOCK, _LOOK, _LOOK_AT_ALL)
+        self._end_of_line, self._count_before = tables.fill(_END_OF_LINE, _COUNT_BEFORE)
+        self._names_in_use, self._names_of = tables.fill(_IN_USE, _OF_CLIENTS)
+        self._make, self._drop, self._save = tables.fill(_MAKE, _DROP, _SAVE)
+        self._count, self._change = tables.fill(_COUNT, _CHANGE)
 
     def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Query]:
         if not locked and front is None:
@@ -126,45 +115,6 @@ class MysqlDialect:
         if front is None:
             return (lock, Query(self._all_beside, (key,)))
         return (lock, Query(self._inside, (key,)), Query(self._front, (key, front)))
-
-    def seen(self, answers: Sequence[Rows]) -> SeenDoor | None:
-        """Return what was read; only the door's own row carries the server's time."""
-        first, *others = answers
-        records = [row for row in first if row[1] == 0]
-        if not records:
-            return None
-        [(now, *record)] = records
-        rows = [tuple(record), *(row[1:] for row in first if row[1] != 0)]
-        for more in others:
-            rows.extend(more)
-        return SeenDoor(now, record[-2], record[-1], rows)
-
-    def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
-        return Query(self._own, (key, arrived, claim_id))
-
-    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
-        return Query(self._own_among.replace("CLAIMS", _marks(claim_ids)), (key, *claim_ids))
-
-    def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
-        return Query(self._same_owner.replace("PARTIES", _marks(parties)), (key, *parties))
-
-    def end_of_line(self, key: bytes) -> Query:
-        return Query(self._end_of_line, (key, key))
-
-    def count_before(self, key: bytes, arrived: int) -> Query:
-        return Query(self._count_before, (key, arrived))
-
-    def names_in_use(self, start: bytes) -> Query:
-        return Query(self._in_use, (start, len(start), start))
-
-    def names_of(self, clients: Sequence[str]) -> Query:
-        text = self._of_clients.replace("CLIENTS", _marks(clients))
-        return Query(text, (*clients, *clients))
-
-    # -- writing -----------------------------------------------------------------------
-
-    def make(self, key: bytes) -> Queries:
-        return (QueryMany(self._make, [(key,)]),)
 
     def save(self, change: Change) -> Queries:
         key, found = change.key, list[QueryMany]()
@@ -180,7 +130,3 @@ class MysqlDialect:
         elif found:
             found.append(QueryMany(self._count, [(crowd, head, key)]))
         return found
-
-
-def _marks(values: Collection[str]) -> str:
-    return ", ".join(["%s"] * len(values))

@@ -9,49 +9,26 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockfast.backends.sql.dialect import (
-    TABLE_COMMENT,
-    check_columns,
-    check_format,
-    check_name,
-    columns_of,
-)
+from lockfast.backends.sql.schema import TABLE_COMMENT, ColumnTypes, Tables, columns_of
 from lockfast.backends.sql.steps import Query
 from lockfast.errors import ConfigurationError
-from lockfast.model import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lockfast.backends.sql.steps import Rows, Steps
+    from lockfast.backends.sql.steps import Rows
 
 TEXT_TYPE = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
-CLAIM_COLUMNS = {
-    "id": f"varchar(128) {TEXT_TYPE}",
-    "client": f"varchar(128) {TEXT_TYPE}",
-    "owner": f"mediumtext {TEXT_TYPE}",
-    "party": f"varchar(128) {TEXT_TYPE}",
-    "weight": "bigint",
-    "ttl": "double",
-    "lock_delay": "double",
-    "min_hold": "double",
-    "standing": "tinyint",
-    "until": "double",
-    "since": "double",
-    "token": "bigint",
-    "bell": f"varchar(128) {TEXT_TYPE}",
-}
-KEY_TYPE = "varbinary(640)"
-DOOR_COLUMNS = {
-    "key": KEY_TYPE,
-    **CLAIM_COLUMNS,
-    "capacity": "bigint",
-    "last_token": "bigint",
-    "crowd": "bigint",
-    "head": "bigint",
-}
-ENTRY_COLUMNS = {"key": KEY_TYPE, "arrived": "bigint", **CLAIM_COLUMNS}
+_TYPES = ColumnTypes(
+    key="varbinary(640)",
+    text=f"varchar(128) {TEXT_TYPE}",
+    long_text=f"mediumtext {TEXT_TYPE}",
+    number="bigint",
+    state="tinyint",
+    seconds="double",
+)
+CLAIM_COLUMNS = _TYPES.of_claim()
+# The catalogue has only the first word of each type.
+_REPORTED = ColumnTypes(*(re.split(r"[ (]", kind)[0] for kind in _TYPES))
 
 _INNODB = f"ENGINE=InnoDB ROW_FORMAT=DYNAMIC COMMENT='{TABLE_COMMENT}'"
 
@@ -63,58 +40,25 @@ WHERE c.TABLE_SCHEMA = DATABASE() AND c.TABLE_NAME IN (%s, %s)
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MysqlTables:
+@dataclass(frozen=True)
+class MysqlTables(Tables):
     """The names of the tables, in the database of the URL."""
 
-    table: str = "lockfast"
+    right_to_make = "CREATE on the database"
+    columns = _REPORTED.of_door(), _REPORTED.of_place()
 
-    def __post_init__(self) -> None:
-        check_name("table", self.table)
-
-    @property
-    def door(self) -> str:
-        """The table of names, quoted for a statement."""
-        return f"`{self.table}_door`"
-
-    @property
-    def place(self) -> str:
-        """The table of all other entries, quoted for a statement."""
-        return f"`{self.table}_place`"
-
-    @property
-    def right_to_make(self) -> str:
-        """The privilege that a user needs to create the tables, as named in messages."""
-        return "CREATE on the database"
-
-    # -- creating and dropping the tables ----------------------------------------------
+    def _quoted(self, name: str) -> str:
+        return f"`{name}`"
 
     def definition(self) -> list[str]:
-        """Return the statements that create the missing tables."""
         # The second key is for long lines. A request reads only the entries that do not wait and
         # the head of the line.
         keys = "PRIMARY KEY (`key`, arrived), KEY standings (`key`, standing, arrived)"
-        door, place = columns_of(DOOR_COLUMNS, quote="`"), columns_of(ENTRY_COLUMNS, quote="`")
+        door, place = (columns_of(one, quote="`") for one in (_TYPES.of_door(), _TYPES.of_place()))
         return [
             f"CREATE TABLE IF NOT EXISTS {self.door} ({door}, PRIMARY KEY (`key`)) {_INNODB}",
             f"CREATE TABLE IF NOT EXISTS {self.place} ({place}, {keys}) {_INNODB}",
         ]
-
-    def removal(self) -> list[str]:
-        """Return the statement that drops the tables."""
-        return [f"DROP TABLE IF EXISTS {self.door}, {self.place}"]
-
-    def as_schema(self) -> Schema:
-        """Return both lists of statements for display by `lockfast init`."""
-        return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
-
-    def make(self) -> Steps[None]:
-        """Create the missing tables."""
-        yield [Query(one) for one in self.definition()]
-
-    def drop(self) -> list[Query]:
-        """Drop the tables, with everything in them."""
-        return [Query(one) for one in self.removal()]
 
     def trial(self) -> list[Query]:
         """Return statements that change no row, and fail only if a privilege is missing."""
@@ -128,28 +72,19 @@ class MysqlTables:
             )
         ]
 
-    # -- recognising the tables --------------------------------------------------------
-
     def look(self) -> Query:
-        """Read the columns of both tables, and their comments."""
-        return Query(_LOOK, (f"{self.table}_door", f"{self.table}_place"))
+        return Query(_LOOK, self.names)
 
     def are_there(self, rows: Rows) -> bool:
-        """Return whether the tables exist; raise if they are not ours, or too new."""
-        found: dict[str, dict[str, str]] = {"door": {}, "place": {}}
-        for table, column, kind, remark, engine in rows:
-            which = str(table).rpartition("_")[2].lower()
-            found[which][str(column)] = str(kind).lower()
-            check_format(f"`{table}`", str(remark))
+        for table, *_, engine in rows:
             if str(engine).lower() != "innodb":
                 raise ConfigurationError(
                     f"`{table}` is a table of {engine}, which has no transactions; "
                     "choose another table="
                 )
-        check_columns(self.door, "door", found["door"], _kinds(DOOR_COLUMNS))
-        check_columns(self.place, "place", found["place"], _kinds(ENTRY_COLUMNS))
-        return bool(found["door"] and found["place"])
-
-
-def _kinds(columns: Mapping[str, str]) -> dict[str, str]:
-    return {name: re.split(r"[ (]", kind)[0] for name, kind in columns.items()}
+        return super().are_there(
+            [
+                (str(table).rpartition("_")[2].lower(), str(column), str(kind).lower(), str(remark))
+                for table, column, kind, remark, _ in rows
+            ]
+        )

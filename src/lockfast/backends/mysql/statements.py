@@ -10,10 +10,14 @@ import json
 from typing import TYPE_CHECKING
 
 from lockfast.backends.mysql.schema import CLAIM_COLUMNS, TEXT_TYPE
-from lockfast.backends.sql.batch import OperationKind, as_json, tokens_in
-from lockfast.backends.sql.dialect import REAP_AFTER_SECONDS, Reaper
+from lockfast.backends.sql.batch import OperationKind, as_json
+from lockfast.backends.sql.statements import (
+    REAP_AFTER_SECONDS,
+    Reaper,
+    StoreStatements,
+    values_of,
+)
 from lockfast.backends.sql.steps import Query, QueryMany
-from lockfast.core.naming import storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -226,42 +230,28 @@ WHERE d.id = '' AND d.crowd = 0 FOR UPDATE
 """
 
 
-class MysqlStatements:
+class MysqlStatements(StoreStatements):
     """Builds the queries of the uncontended cycle, without running them."""
 
     def __init__(self, tables: MysqlTables, *, namespace: str) -> None:
-        def said(text: str) -> str:
-            return text.format(door=tables.door, place=tables.place)
-
-        self._namespace = namespace
-        self._key_prefix = storage_key(namespace, "")
-        self._take, self._take_new, self._release = map(said, (_TAKE, _TAKE_NEW, _RELEASE))
-        self._confirm, self._look = said(_CONFIRM), said(_LOOK)
-        self._make, self._lock_empty = said(_MAKE), said(_LOCK_EMPTY)
-        self._lock, self._change, self._change_as_usual, self._done = (
-            Query(said(one)) for one in (_LOCK, _CHANGE, _CHANGE_AS_USUAL, _DONE)
+        super().__init__(namespace=namespace)
+        self._take, self._take_new, self._release = tables.fill(_TAKE, _TAKE_NEW, _RELEASE)
+        self._confirm, self._look = tables.fill(_CONFIRM, _LOOK)
+        self._make, self._lock_empty = tables.fill(_MAKE, _LOCK_EMPTY)
+        self._lock, self._change, self._change_as_usual, self._done = map(
+            Query, tables.fill(_LOCK, _CHANGE, _CHANGE_AS_USUAL, _DONE)
         )
 
-    # -- for one claim -----------------------------------------------------------------
-
     def take(self, claim: Claim) -> Query:
-        return Query(self._take, (*_values(claim), self._key(claim)))
+        return Query(self._take, (*values_of(claim), claim.id, self._key(claim)))
 
     def take_new(self, claim: Claim) -> Query:
-        values = _values(claim)
+        values = (*values_of(claim), claim.id)
         return Query(self._take_new, (self._key(claim), *values, *values))
-
-    def release(self, claim: Claim) -> Query:
-        return Query(self._release, (self._key(claim), claim.id))
-
-    def confirm(self, claim: Claim, arrived: int) -> Query:
-        return Query(self._confirm, (self._key(claim), arrived, claim.id))
 
     def token_in(self, rows: Rows) -> int | None:
         [(changed, token)] = rows
         return int(token) if changed and token else None
-
-    # -- for several claims ------------------------------------------------------------
 
     def together(self, operations: Sequence[Operation]) -> Sequence[Query]:
         takes = [one for one in operations if one.what is OperationKind.TAKE]
@@ -274,35 +264,6 @@ class MysqlStatements:
             self._change_as_usual if is_usual else self._change,
             self._done,
         )
-
-    def done(self, operations: Sequence[Operation], answers: Sequence[Rows]) -> list[int | None]:
-        return tokens_in(answers[-1], operations, namespace=self._namespace)
-
-    def look(self, wanted: str) -> Query:
-        return Query(self._look, (wanted,))
-
-    def make(self, keys: str) -> QueryMany:
-        return QueryMany(self._make, [(keys,)])
-
-    def lock_empty(self, keys: str) -> Query:
-        return Query(self._lock_empty, (keys,))
-
-    def _key(self, claim: Claim) -> bytes:
-        return self._key_prefix + claim.name.encode()
-
-
-def _values(claim: Claim) -> tuple[object, ...]:
-    return (
-        claim.client,
-        claim.owner,
-        claim.party,
-        claim.weight,
-        claim.ttl,
-        claim.lock_delay,
-        claim.min_hold,
-        claim.capacity,
-        claim.id,
-    )
 
 
 def _is_as_usual(claim: Claim) -> bool:
@@ -344,11 +305,8 @@ class MysqlReaper(Reaper):
     """Finds idle names with one statement, a few rows at a time, and deletes them in steps."""
 
     def __init__(self, tables: MysqlTables) -> None:
-        reap, self._lock, self._alive, self._drop_line, self._drop = (
-            one.format(door=tables.door, place=tables.place)
-            for one in (_SWEEP, _LOCK_IDLE, _ALIVE, _DROP_LINE, _DROP)
-        )
-        super().__init__(reap)
+        self._reap, self._lock, self._alive = tables.fill(_SWEEP, _LOCK_IDLE, _ALIVE)
+        self._drop_line, self._drop = tables.fill(_DROP_LINE, _DROP)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
         """Delete idle names after the first key, up to the second; return how many were deleted."""

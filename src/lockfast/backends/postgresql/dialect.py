@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from lockfast.backends.postgresql.schema import CLAIM_COLUMNS
 from lockfast.backends.postgresql.statements import NOW
-from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.dialect import Dialect
 from lockfast.backends.sql.steps import Query, QueryMany
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from lockfast.backends.postgresql.schema import PostgresqlTables
     from lockfast.backends.sql.door_rows import Change
-    from lockfast.backends.sql.steps import Queries, Rows
+    from lockfast.backends.sql.steps import Queries
 
 _CLAIM = ", ".join(CLAIM_COLUMNS)
 _RECORD = f"0::bigint AS arrived, {_CLAIM}, capacity, last_token"
@@ -53,11 +53,14 @@ SELECT * FROM (
 _BESIDE = f"{_INSIDE} UNION ALL ({_FRONT})"
 _ALL_BESIDE = f"SELECT {_PLACE} FROM {{place}} WHERE key = $1 ORDER BY arrived"
 # Reads without a lock use one statement, so that all rows are from one moment.
-_LOOK = f"""
+_LOOK, _LOOK_AT_ALL = (
+    f"""
 SELECT {NOW}, seen.* FROM (
-    SELECT {_RECORD} FROM {{door}} WHERE key = $1 UNION ALL ({{beside}})
+    SELECT {_RECORD} FROM {{door}} WHERE key = $1 UNION ALL ({beside})
 ) AS seen ORDER BY arrived
 """
+    for beside in (_BESIDE, _ALL_BESIDE)
+)
 _OWN_AMONG = f"""
 SELECT {_PLACE} FROM {{place}}
 WHERE key = $1 AND standing = 3 AND id IN (SELECT json_array_elements_text($2::json))
@@ -107,30 +110,20 @@ WHERE key = $1
 """
 
 
-class PostgresqlDialect:
+class PostgresqlDialect(Dialect):
     """Builds queries, without running them."""
 
     def __init__(self, tables: PostgresqlTables) -> None:
-        def formatted(text: str) -> str:
-            return text.format(door=tables.door, place=tables.place)
-
-        self._lock, self._beside, self._all_beside = map(formatted, (_LOCK, _BESIDE, _ALL_BESIDE))
-        self._look = _LOOK.format(door=tables.door, beside=self._beside)
-        self._look_at_all = _LOOK.format(door=tables.door, beside=self._all_beside)
-        self._own, self._own_among, self._same_owner = map(formatted, (_OWN, _OWN_AMONG, _FELLOWS))
-        self._end_of_line, self._count_before = map(formatted, (_END_OF_LINE, _COUNT_BEFORE))
-        self._in_use, self._of_clients = map(formatted, (_IN_USE, _OF_CLIENTS))
-        self._make, self._save = map(formatted, (_MAKE, _SAVE))
-        self._drop, self._drop_many = map(formatted, (_DROP, _DROP_MANY))
-        self._count, self._record_changed = map(formatted, (_COUNT, _RECORD_CHANGED))
-
-    # -- reading -----------------------------------------------------------------------
+        self._lock, self._look, self._look_at_all = tables.fill(_LOCK, _LOOK, _LOOK_AT_ALL)
+        self._beside, self._all_beside = tables.fill(_BESIDE, _ALL_BESIDE)
+        self._own, self._own_among, self._same_owner = tables.fill(_OWN, _OWN_AMONG, _FELLOWS)
+        self._end_of_line, self._count_before = tables.fill(_END_OF_LINE, _COUNT_BEFORE)
+        self._names_in_use, self._names_of = tables.fill(_IN_USE, _OF_CLIENTS)
+        self._make, self._save = tables.fill(_MAKE, _SAVE)
+        self._drop, self._drop_many = tables.fill(_DROP, _DROP_MANY)
+        self._count, self._record_changed = tables.fill(_COUNT, _RECORD_CHANGED)
 
     def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Query]:
-        """Return the queries for the record, all entries that do not wait, and the line.
-
-        Of the line they read the first `front` entries, or all entries if `front` is None.
-        """
         if not locked and front is None:
             return (Query(self._look_at_all, (key,)),)
         if not locked:
@@ -140,52 +133,19 @@ class PostgresqlDialect:
             return (lock, Query(self._all_beside, (key,)))
         return (lock, Query(self._beside, (key, front)))
 
-    def seen(self, answers: Sequence[Rows]) -> SeenDoor | None:
-        first, *others = answers
-        rows = [row[1:] for row in first]
-        if not rows or rows[0][0] != 0:
-            return None
-        record = rows[0]
-        for more in others:
-            rows.extend(more)
-        return SeenDoor(first[0][0], record[-2], record[-1], rows)
-
     def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
-        """Return the query for the row of a waiting claim whose arrival is known."""
         return Query(self._own, (key, claim_id, arrived))
 
-    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
-        """Return the query for the rows of these claims, if they wait, anywhere in the line."""
-        return Query(self._own_among, (key, json.dumps(list(claim_ids))))
-
-    def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
-        """Return the query for the rows of waiting claims with one of these explicit owners."""
-        return Query(self._same_owner, (key, json.dumps(sorted(parties))))
-
     def end_of_line(self, key: bytes) -> Query:
-        """Return the query for the last arrival and the number of rows besides the record."""
         return Query(self._end_of_line, (key,))
 
-    def count_before(self, key: bytes, arrived: int) -> Query:
-        """Return the query for the number of claims that wait before this arrival."""
-        return Query(self._count_before, (key, arrived))
-
     def names_in_use(self, start: bytes) -> Query:
-        """Return the query for the keys in use with this prefix, one per row, in byte order."""
-        return Query(self._in_use, (start,))
+        return Query(self._names_in_use, (start,))
 
-    def names_of(self, clients: Sequence[str]) -> Query:
-        """Return the query for the keys where one of the clients has an entry, in byte order."""
-        return Query(self._of_clients, (json.dumps(list(clients)),))
-
-    # -- writing -----------------------------------------------------------------------
-
-    def make(self, key: bytes) -> Queries:
-        """Return the query that creates the record unless it exists."""
-        return (QueryMany(self._make, [(key,)]),)
+    def _listing(self, text: str, members: Sequence[object], *values: object) -> Query:
+        return Query(text, (*values, json.dumps(list(members))))
 
     def save(self, change: Change) -> Queries:
-        """Return the queries that write a change; none if nothing has changed."""
         key, found = change.key, list[QueryMany]()
         if len(change.left) == 1:
             found.append(QueryMany(self._drop, [(key, change.left[0])]))

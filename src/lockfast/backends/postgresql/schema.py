@@ -9,43 +9,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockfast.backends.sql.dialect import (
+from lockfast.backends.sql.schema import (
     TABLE_COMMENT,
-    check_columns,
-    check_format,
+    ColumnTypes,
+    Tables,
     check_name,
     columns_of,
 )
 from lockfast.backends.sql.steps import Query
-from lockfast.model import Schema
 
 if TYPE_CHECKING:
-    from lockfast.backends.sql.steps import Rows, Steps
+    from collections.abc import Sequence
 
-CLAIM_COLUMNS = {
-    "id": "text",
-    "client": "text",
-    "owner": "text",
-    "party": "text",
-    "weight": "bigint",
-    "ttl": "double precision",
-    "lock_delay": "double precision",
-    "min_hold": "double precision",
-    "standing": "smallint",
-    "until": "double precision",
-    "since": "double precision",
-    "token": "bigint",
-    "bell": "text",
-}
-DOOR_COLUMNS = {
-    "key": "bytea",
-    **CLAIM_COLUMNS,
-    "capacity": "bigint",
-    "last_token": "bigint",
-    "crowd": "bigint",
-    "head": "bigint",
-}
-ENTRY_COLUMNS = {"key": "bytea", "arrived": "bigint", **CLAIM_COLUMNS}
+    from lockfast.backends.sql.steps import Steps
+
+_TYPES = ColumnTypes(
+    key="bytea",
+    text="text",
+    long_text="text",
+    number="bigint",
+    state="smallint",
+    seconds="double precision",
+)
+CLAIM_COLUMNS, DOOR_COLUMNS, ENTRY_COLUMNS = _TYPES.of_claim(), _TYPES.of_door(), _TYPES.of_place()
 
 _CLEANED = {
     # A large table of names is vacuumed after thousands of changes, not only after a fifth of its
@@ -64,8 +50,8 @@ _DOOR_STORAGE = {"fillfactor": "50", **_CLEANED}
 _PLACE_STORAGE = _CLEANED
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresqlTables:
+@dataclass(frozen=True)
+class PostgresqlTables(Tables):
     """Where the tables are.
 
     The schema is always explicit. The default schema may differ from user to user, and then two
@@ -73,31 +59,16 @@ class PostgresqlTables:
     """
 
     schema: str = "public"
-    table: str = "lockfast"
+
+    right_to_make = "CREATE on their schema"
+    columns = DOOR_COLUMNS, ENTRY_COLUMNS
 
     def __post_init__(self) -> None:
         check_name("schema", self.schema)
-        check_name("table", self.table)
+        super().__post_init__()
 
-    @property
-    def door(self) -> str:
-        """The table of names, quoted for a statement."""
-        return f'"{self.schema}"."{self.names[0]}"'
-
-    @property
-    def place(self) -> str:
-        """The table of all other entries, quoted for a statement."""
-        return f'"{self.schema}"."{self.names[1]}"'
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of both tables in the catalogue."""
-        return f"{self.table}_door", f"{self.table}_place"
-
-    @property
-    def right_to_make(self) -> str:
-        """The privilege that a user needs to create the tables, as named in messages."""
-        return "CREATE on their schema"
+    def _quoted(self, name: str) -> str:
+        return f'"{self.schema}"."{name}"'
 
     # -- creating and dropping them ----------------------------------------------------
 
@@ -130,14 +101,6 @@ class PostgresqlTables:
             f"COMMENT ON TABLE {self.place} IS '{TABLE_COMMENT}'",
         ]
 
-    def removal(self) -> list[str]:
-        """Return the statements that drop the tables; the schema stays, as it may be in use."""
-        return [f"DROP TABLE IF EXISTS {self.door}, {self.place}"]
-
-    def as_schema(self) -> Schema:
-        """Return both lists of statements for display by `lockfast init`."""
-        return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
-
     def make(self) -> Steps[None]:
         """Create the missing schema and tables, in one transaction and by one client at a time.
 
@@ -147,8 +110,11 @@ class PostgresqlTables:
         [schema] = yield [self.look_for_schema()]
         yield self._in_turn(self.definition(with_schema=not schema))
 
-    def drop(self) -> list[Query]:
-        """Return the queries that drop the tables in one transaction, one client at a time."""
+    def drop(self) -> Sequence[Query]:
+        """Return the queries that drop the tables in one transaction, one client at a time.
+
+        The schema stays, as it may be in use.
+        """
         return self._in_turn(self.removal())
 
     def _in_turn(self, statements: list[str]) -> list[Query]:
@@ -158,22 +124,11 @@ class PostgresqlTables:
     # -- recognising them --------------------------------------------------------------
 
     def look(self) -> Query:
-        """Return the query for the columns of both tables, and the comments on them."""
         return Query(COLUMNS_QUERY, (self.door, self.place))
 
     def look_for_schema(self) -> Query:
         """Return the query that has one row if the schema exists, and no row otherwise."""
         return Query("SELECT 1 FROM pg_namespace WHERE nspname = $1", (self.schema,))
-
-    def are_there(self, rows: Rows) -> bool:
-        """Return whether the tables exist; raise if they are not ours, or too new."""
-        found: dict[str, dict[str, str]] = {"door": {}, "place": {}}
-        for which, column, kind, remark in rows:
-            found[which][column] = kind
-            check_format(self.door, remark)
-        check_columns(self.door, "door", found["door"], DOOR_COLUMNS)
-        check_columns(self.place, "place", found["place"], ENTRY_COLUMNS)
-        return bool(found["door"] and found["place"])
 
 
 COLUMNS_QUERY = """

@@ -15,10 +15,14 @@ import json
 from typing import TYPE_CHECKING
 
 from lockfast.backends.postgresql.schema import CLAIM_COLUMNS
-from lockfast.backends.sql.batch import as_json, tokens_in
-from lockfast.backends.sql.dialect import REAP_AFTER_SECONDS, Reaper
-from lockfast.backends.sql.steps import Query, QueryMany
-from lockfast.core.naming import storage_key
+from lockfast.backends.sql.batch import as_json
+from lockfast.backends.sql.statements import (
+    REAP_AFTER_SECONDS,
+    Reaper,
+    StoreStatements,
+    values_of,
+)
+from lockfast.backends.sql.steps import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,30 +178,20 @@ ORDER BY key FOR UPDATE
 """
 
 
-class PostgresqlStatements:
+class PostgresqlStatements(StoreStatements):
     """Builds queries, without running them."""
 
     def __init__(self, tables: PostgresqlTables, *, namespace: str) -> None:
-        self._namespace = namespace
-        self._key_prefix = storage_key(namespace, "")
-        self._take, self._take_new, self._release, self._together, self._confirm = (
-            one.format(door=tables.door, place=tables.place)
-            for one in (_TAKE, _TAKE_NEW, _RELEASE, _TOGETHER, _CONFIRM)
-        )
-        self._look, self._make, self._lock_empty = (
-            one.format(door=tables.door, place=tables.place) for one in (_LOOK, _MAKE, _LOCK_EMPTY)
-        )
-
-    # -- one claim ---------------------------------------------------------------------
+        super().__init__(namespace=namespace)
+        self._take, self._take_new, self._release = tables.fill(_TAKE, _TAKE_NEW, _RELEASE)
+        self._together, self._confirm, self._look = tables.fill(_TOGETHER, _CONFIRM, _LOOK)
+        self._make, self._lock_empty = tables.fill(_MAKE, _LOCK_EMPTY)
 
     def take(self, claim: Claim) -> Query:
-        return Query(self._take, self._values(claim))
+        return Query(self._take, (self._key(claim), claim.id, *values_of(claim)))
 
     def take_new(self, claim: Claim) -> Query:
-        return Query(self._take_new, self._values(claim))
-
-    def release(self, claim: Claim) -> Query:
-        return Query(self._release, (self._key(claim), claim.id))
+        return Query(self._take_new, (self._key(claim), claim.id, *values_of(claim)))
 
     def confirm(self, claim: Claim, arrived: int) -> Query:
         return Query(self._confirm, (self._key(claim), arrived, claim.id, claim.ttl))
@@ -205,40 +199,9 @@ class PostgresqlStatements:
     def token_in(self, rows: Rows) -> int | None:
         return int(rows[0][0]) if rows else None
 
-    # -- several claims ----------------------------------------------------------------
-
     def together(self, operations: Sequence[Operation]) -> Sequence[Query]:
         """Return the batch as one statement."""
         return (Query(self._together, (as_json(operations, namespace=self._namespace),)),)
-
-    def done(self, operations: Sequence[Operation], answers: Sequence[Rows]) -> list[int | None]:
-        return tokens_in(answers[0], operations, namespace=self._namespace)
-
-    def look(self, wanted: str) -> Query:
-        return Query(self._look, (wanted,))
-
-    def make(self, keys: str) -> QueryMany:
-        return QueryMany(self._make, [(keys,)])
-
-    def lock_empty(self, keys: str) -> Query:
-        return Query(self._lock_empty, (keys,))
-
-    def _values(self, claim: Claim) -> tuple[object, ...]:
-        return (
-            self._key(claim),
-            claim.id,
-            claim.client,
-            claim.owner,
-            claim.party,
-            claim.weight,
-            claim.ttl,
-            claim.lock_delay,
-            claim.min_hold,
-            claim.capacity,
-        )
-
-    def _key(self, claim: Claim) -> bytes:
-        return self._key_prefix + claim.name.encode()
 
 
 # Removes idle names from the tables.
@@ -253,16 +216,16 @@ _NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
 # transactions wait behind it. The condition is checked on the row as it is once it is locked. The
 # keys are passed as arrays, because for a join the planner may read a whole table for the sake of a
 # few rows.
-_SWEEP = """
+_SWEEP = f"""
 WITH seen AS MATERIALIZED (
-    SELECT key, crowd, {nobody} AS is_left FROM {door} WHERE key > $1 ORDER BY key LIMIT $2
+    SELECT key, crowd, {_NOBODY} AS is_left FROM {{door}} WHERE key > $1 ORDER BY key LIMIT $2
 ), idle AS MATERIALIZED (
-    SELECT key FROM {door}
+    SELECT key FROM {{door}}
     WHERE key = ANY (ARRAY(SELECT seen.key FROM seen WHERE is_left AND seen.crowd = 0))
-        AND crowd = 0 AND {nobody}
+        AND crowd = 0 AND {_NOBODY}
     ORDER BY key FOR UPDATE SKIP LOCKED
 ), swept AS (
-    DELETE FROM {door} WHERE key = ANY (ARRAY(SELECT key FROM idle)) AND crowd = 0 AND {nobody}
+    DELETE FROM {{door}} WHERE key = ANY (ARRAY(SELECT key FROM idle)) AND crowd = 0 AND {_NOBODY}
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM seen), (SELECT key FROM seen ORDER BY key DESC LIMIT 1),
@@ -272,23 +235,23 @@ SELECT (SELECT count(*) FROM seen), (SELECT key FROM seen ORDER BY key DESC LIMI
 # Claims that died in line, and tombstones, leave rows besides the record. Those rows are read once
 # the name is locked, in a separate statement, because the statement that locks sees them as they
 # were before.
-_LOCK_IDLE = """
-SELECT encode(key, 'hex') FROM {door}
-WHERE key > $1 AND key <= $2 AND crowd > 0 AND {nobody} ORDER BY key FOR UPDATE SKIP LOCKED
+_LOCK_IDLE = f"""
+SELECT encode(key, 'hex') FROM {{door}}
+WHERE key > $1 AND key <= $2 AND crowd > 0 AND {_NOBODY} ORDER BY key FOR UPDATE SKIP LOCKED
 """
 # The entry of a waiter never expires. But if no entry was inside for a day, a live waiter would
 # have been admitted.
-_SWEEP_LINES = """
+_SWEEP_LINES = f"""
 WITH over AS MATERIALIZED (
     SELECT decode(one, 'hex') AS key FROM json_array_elements_text($1::json) AS one
     WHERE NOT EXISTS (
-        SELECT FROM {place} AS p
-        WHERE p.key = decode(one, 'hex') AND p.standing <> 3 AND NOT ({over})
+        SELECT FROM {{place}} AS p
+        WHERE p.key = decode(one, 'hex') AND p.standing <> 3 AND NOT ({_OVER})
     )
 ), left_behind AS (
-    DELETE FROM {place} WHERE key = ANY (ARRAY(SELECT key FROM over))
+    DELETE FROM {{place}} WHERE key = ANY (ARRAY(SELECT key FROM over))
 ), swept AS (
-    DELETE FROM {door} WHERE key = ANY (ARRAY(SELECT key FROM over)) RETURNING 1
+    DELETE FROM {{door}} WHERE key = ANY (ARRAY(SELECT key FROM over)) RETURNING 1
 )
 SELECT count(*) FROM swept
 """
@@ -298,11 +261,7 @@ class PostgresqlReaper(Reaper):
     """Removes idle names in the statement that finds them, and dead lines in steps."""
 
     def __init__(self, tables: PostgresqlTables) -> None:
-        reap, self._lock, self._reap_lines = (
-            one.format(door=tables.door, place=tables.place, nobody=_NOBODY, over=_OVER)
-            for one in (_SWEEP, _LOCK_IDLE, _SWEEP_LINES)
-        )
-        super().__init__(reap)
+        self._reap, self._lock, self._reap_lines = tables.fill(_SWEEP, _LOCK_IDLE, _SWEEP_LINES)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
         """Remove names with only dead claims in line, after the first key and up to the second."""

@@ -13,7 +13,7 @@ from lockfast.core.naming import storage_key
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockfast.backends.sql.dialect import StoreStatements
+    from lockfast.backends.sql.statements import StoreStatements
     from lockfast.backends.sql.steps import Rows, Steps
     from lockfast.model import Claim
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from lockfast.backends.sql.dialect import SeenDoor
+from lockfast.backends.sql.dialect import Dialect, SeenDoor
 from lockfast.backends.sql.door_rows import COLUMNS
 from lockfast.backends.sql.steps import Query, QueryMany
 from lockfast.core.door import EntryState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from lockfast.backends.sql.door_rows import Change
     from lockfast.backends.sql.steps import Queries, Rows
@@ -30,9 +30,9 @@ UNION ALL SELECT {_COLUMNS} {_STANDING} < 3
 UNION ALL SELECT {_COLUMNS} {_STANDING} > 3
 UNION ALL SELECT * FROM (SELECT {_COLUMNS} {_STANDING} = 3 ORDER BY arrived LIMIT ?)
 """  # noqa: S608 - only column names are inserted
-LOAD_AMONG = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND standing = 3 AND id IN"  # noqa: S608
+LOAD_AMONG = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND standing = 3 AND id IN (LIST)"  # noqa: S608
 LOAD_AT = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND arrived = ? AND id = ?"  # noqa: S608
-LOAD_PARTIES = f"SELECT {_COLUMNS} {_STANDING} = 3 AND party IN"
+LOAD_PARTIES = f"SELECT {_COLUMNS} {_STANDING} = 3 AND party IN (LIST)"
 END_OF_LINE = f"""
 SELECT (SELECT max(arrived) FROM places WHERE key = ?), (SELECT count(*) {_STANDING} >= 0)
 """  # noqa: S608
@@ -83,11 +83,15 @@ CROWDS = f"""
 SELECT key, sum(id != '' AND standing < {EntryState.GONE:d}
     AND (standing = {EntryState.WAITING:d} OR until > ?)), max(last_token)
 FROM places WHERE key IN"""  # noqa: S608
-NAMES_OF = "SELECT DISTINCT key FROM places WHERE client IN"
+NAMES_OF = "SELECT DISTINCT key FROM places WHERE client IN (LIST) ORDER BY key"
 
 
-class SqliteDialect:
+class SqliteDialect(Dialect):
     """Builds queries; a transaction locks the whole file before it runs the first query."""
+
+    _own, _own_among, _same_owner = LOAD_AT, LOAD_AMONG, LOAD_PARTIES
+    _end_of_line, _count_before = END_OF_LINE, COUNT_BEFORE
+    _names_in_use, _names_of = NAMES_IN_USE, NAMES_OF
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -111,21 +115,6 @@ class SqliteDialect:
         del key
         return ()
 
-    def own(self, key: bytes, claim_id: str, arrived: int) -> Query:
-        return Query(LOAD_AT, (key, arrived, claim_id))
-
-    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Query:
-        return Query(f"{LOAD_AMONG} ({_marks(claim_ids)})", (key, *claim_ids))
-
-    def same_owner(self, key: bytes, parties: Collection[str]) -> Query:
-        return Query(f"{LOAD_PARTIES} ({_marks(parties)})", (key, *parties))
-
-    def end_of_line(self, key: bytes) -> Query:
-        return Query(END_OF_LINE, (key, key))
-
-    def count_before(self, key: bytes, arrived: int) -> Query:
-        return Query(COUNT_BEFORE, (key, arrived))
-
     def save(self, change: Change) -> Queries:
         asked: list[Query | QueryMany] = []
         if change.left:
@@ -134,12 +123,6 @@ class SqliteDialect:
         if rows:
             asked.append(QueryMany(SAVE, rows))
         return asked
-
-    def names_in_use(self, start: bytes) -> Query:
-        return Query(NAMES_IN_USE, (start, len(start), start))
-
-    def names_of(self, clients: Sequence[str]) -> Query:
-        return Query(f"{NAMES_OF} ({_marks(clients)}) ORDER BY key", clients)
 
 
 def grant_if_empty(key: bytes, claim: Claim, *, now: float, token: int) -> Statement:
@@ -179,11 +162,8 @@ def nearest_before(key: bytes, arrived: int) -> Query:
 
 def crowds(keys: Sequence[bytes], *, now: float) -> Query:
     """Return the query for the number of claims and the last token of each known key."""
-    return Query(f"{CROWDS} ({_marks(keys)}) GROUP BY key", (now, *keys))
-
-
-def _marks(values: Collection[object]) -> str:
-    return ", ".join("?" * len(values))
+    marks = ", ".join("?" * len(keys))
+    return Query(f"{CROWDS} ({marks}) GROUP BY key", (now, *keys))
 
 
 # Idle names are removed after a day, so that an application with a lock per order id does not fill

@@ -23,7 +23,7 @@ from lockfast.backends.sql._async.backend import (
 )
 from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead, clock_finding
-from lockfast.backends.sql.dialect import SqlStore
+from lockfast.backends.sql.statements import SqlStore
 from lockfast.backends.sql.verbs import Notifier
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import ConfigurationError

@@ -25,7 +25,7 @@ from lockfast.backends.sql._sync.backend import (
 )
 from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead, clock_finding
-from lockfast.backends.sql.dialect import SqlStore
+from lockfast.backends.sql.statements import SqlStore
 from lockfast.backends.sql.verbs import Notifier
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import ConfigurationError

@@ -37,7 +37,7 @@ from lockfast.backends.sql._sync.backend import (
 )
 from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead as measured_clock_ahead
-from lockfast.backends.sql.dialect import SqlStore
+from lockfast.backends.sql.statements import SqlStore
 from lockfast.backends.sql.steps import Query
 from lockfast.backends.waiting.errors import NotificationsUnavailable
 from lockfast.core.naming import checked_namespace

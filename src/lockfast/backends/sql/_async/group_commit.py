@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.backends.sql._async.transport import AsyncSqlTransport
-    from lockfast.backends.sql.dialect import StoreStatements
+    from lockfast.backends.sql.statements import StoreStatements
     from lockfast.backends.sql.turns import Turn
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock

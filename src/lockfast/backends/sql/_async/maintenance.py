@@ -13,7 +13,8 @@ from lockfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from lockfast.backends.sql._async.transport import AsyncSqlTransport
-    from lockfast.backends.sql.dialect import Reaper, Tables
+    from lockfast.backends.sql.schema import Tables
+    from lockfast.backends.sql.statements import Reaper
     from lockfast.backends.sql.steps import Rows
     from lockfast.backends.waiting._async.background import AsyncBackgroundRun
     from lockfast.runtime.clock import Clock

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lockfast.backends.sql._async.transport import AsyncSqlTransport
-    from lockfast.backends.sql.dialect import StoreStatements
+    from lockfast.backends.sql.statements import StoreStatements
     from lockfast.backends.waiting._async.inbox import AsyncInbox, AsyncReceiver
     from lockfast.backends.waiting.listener_aio import AnyListener
     from lockfast.core.door import Entry

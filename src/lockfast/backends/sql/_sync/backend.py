@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
     from lockfast.backends.sql._sync.sources import Source
     from lockfast.backends.sql._sync.waiting import NotificationSource
-    from lockfast.backends.sql.dialect import SqlStore
     from lockfast.backends.sql.door_rows import Passage
+    from lockfast.backends.sql.statements import SqlStore
     from lockfast.backends.sql.steps import Steps
     from lockfast.model import Claim, Holder, Inspection, Schema
     from lockfast.runtime.clock import Clock

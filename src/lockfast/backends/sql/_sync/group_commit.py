@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.backends.sql._sync.transport import SqlTransport
-    from lockfast.backends.sql.dialect import StoreStatements
+    from lockfast.backends.sql.statements import StoreStatements
     from lockfast.backends.sql.turns import Turn
     from lockfast.model import Claim
     from lockfast.runtime.clock import Clock

@@ -15,7 +15,8 @@ from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from lockfast.backends.sql._sync.transport import SqlTransport
-    from lockfast.backends.sql.dialect import Reaper, Tables
+    from lockfast.backends.sql.schema import Tables
+    from lockfast.backends.sql.statements import Reaper
     from lockfast.backends.sql.steps import Rows
     from lockfast.backends.waiting._sync.background import BackgroundRun
     from lockfast.runtime.clock import Clock

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lockfast.backends.sql._sync.transport import SqlTransport
-    from lockfast.backends.sql.dialect import StoreStatements
+    from lockfast.backends.sql.statements import StoreStatements
     from lockfast.backends.waiting._sync.inbox import Inbox, Receiver
     from lockfast.backends.waiting.listener_threads import AnyListener
     from lockfast.core.door import Entry
