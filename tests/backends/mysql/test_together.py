@@ -18,9 +18,8 @@ from lockfast import LockError, OutcomeUnknown
 from lockfast.backends.mysql._async.transport import AsyncMysqlTransport
 from lockfast.backends.mysql.address import address_of_url
 from lockfast.backends.mysql.statements import MysqlStatements
-from lockfast.backends.sql._async import group_commit as async_together
 from lockfast.backends.sql._async.group_commit import AsyncGroupCommit
-from lockfast.backends.sql._sync import group_commit as sync_together
+from lockfast.backends.sql._sync.group_commit import GroupCommit
 from lockfast.backends.sql.batch import Operation, OperationKind
 from lockfast.core.naming import storage_key
 from lockfast.runtime.clock import Clock
@@ -48,8 +47,8 @@ def subject(transport, statements) -> Iterator[Subject]:
 @pytest.fixture
 def standstill(monkeypatch) -> None:
     """Keep callers from giving up on the batch under way, since the tests count statements."""
-    for module in (async_together, sync_together):
-        monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
+    for queue in (AsyncGroupCommit, GroupCommit):
+        monkeypatch.setattr(queue, "_stale_after", PATIENCE)
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from going_together import (
 
 from lockfast import ConfigurationError
 from lockfast.backends.postgresql.statements import PostgresqlStatements
-from lockfast.backends.sql._async import group_commit as async_together
-from lockfast.backends.sql._sync import group_commit as sync_together
+from lockfast.backends.sql._async.group_commit import AsyncGroupCommit
+from lockfast.backends.sql._sync.group_commit import GroupCommit
 from lockfast.core.naming import storage_key
 from lockfast_challenge.processes import eventually
 
@@ -42,8 +42,8 @@ def subject(transport, statements) -> Iterator[Subject]:
 @pytest.fixture
 def standstill(monkeypatch) -> None:
     """Keep callers from giving up on the batch under way, since the tests count statements."""
-    for module in (async_together, sync_together):
-        monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
+    for queue in (AsyncGroupCommit, GroupCommit):
+        monkeypatch.setattr(queue, "_stale_after", PATIENCE)
 
 
 class Stage:

@@ -22,9 +22,7 @@ from lockfast import OutcomeUnknown
 from lockfast.backends.postgresql._sync.transport import PostgresqlTransport
 from lockfast.backends.postgresql.address import address_of_url
 from lockfast.backends.postgresql.statements import PostgresqlStatements
-from lockfast.backends.sql._async import group_commit as async_together
 from lockfast.backends.sql._async.group_commit import AsyncGroupCommit
-from lockfast.backends.sql._sync import group_commit as sync_together
 from lockfast.backends.sql._sync.group_commit import GroupCommit
 from lockfast.backends.sql.batch import Operation, OperationKind
 from lockfast.backends.sql.turns import Turn
@@ -40,8 +38,8 @@ def statements(tables) -> PostgresqlStatements:
 @pytest.fixture
 def standstill(monkeypatch) -> None:
     """Keep callers from giving up on the batch under way, since the tests count statements."""
-    for module in (async_together, sync_together):
-        monkeypatch.setattr(module, "BATCH_LATE_SECONDS", PATIENCE)
+    for queue in (AsyncGroupCommit, GroupCommit):
+        monkeypatch.setattr(queue, "_stale_after", PATIENCE)
 
 
 def test_a_task_that_is_alone_needs_no_other(server, statements) -> None:
@@ -148,7 +146,7 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(
                 try:
                     transport.after_fork_in_child()
                     together.after_fork_in_child()
-                    is_free = together._time_to_go() is not None and not together._queue
+                    is_free = not (together._is_full(clock.now()) or together._queue)
                     status = 0 if is_free else 2
                 finally:
                     os._exit(status)

@@ -47,7 +47,7 @@ class Subject:
         self.doors = flavour.call(make)
         self._threads = ThreadPoolExecutor(DOOR_BATCH + 20)
 
-    def through(self, passages: list[Passage], *, deadline: float, turn: Any) -> list[Any]:
+    def through(self, passages: list[Passage], deadline: float, turn: Any) -> list[Any]:
         turn.come(self.flavour.clock.now(), deadline=deadline)
         self.sizes.append(len(passages))
         assert self.may_go.wait(PATIENCE)
@@ -56,8 +56,8 @@ class Subject:
             raise error
         return [None] * len(passages)
 
-    async def through_async(self, passages: list[Passage], **more: Any) -> list[Any]:
-        return await asyncio.to_thread(self.through, passages, **more)
+    async def through_async(self, *given: Any) -> list[Any]:
+        return await asyncio.to_thread(self.through, *given)
 
     def start(self, name: str = "door") -> Future[Any]:
         return self._threads.submit(self._go, Withdrawal(claim(name)))

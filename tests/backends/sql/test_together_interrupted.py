@@ -19,7 +19,6 @@ from lockfast.backends.mysql import schema as mysql_schema
 from lockfast.backends.mysql import statements as mysql_statements
 from lockfast.backends.postgresql import schema as postgresql_schema
 from lockfast.backends.postgresql import statements as postgresql_statements
-from lockfast.backends.sql._sync import group_commit as sync_together
 from lockfast.backends.sql._sync.batch_queue import Batch
 from lockfast.backends.sql._sync.group_commit import GroupCommit
 from lockfast.runtime.clock import Clock
@@ -90,8 +89,8 @@ def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
     statements, transport, monkeypatch
 ) -> None:
     """Operations that an interrupted caller carried are done, or end in OutcomeUnknown."""
-    monkeypatch.setattr(sync_together, "BATCHES_IN_FLIGHT", 1)
-    monkeypatch.setattr(sync_together, "BATCH_LATE_SECONDS", PATIENCE)
+    monkeypatch.setattr(GroupCommit, "_most", 1)
+    monkeypatch.setattr(GroupCommit, "_stale_after", PATIENCE)
     clock = Clock()
     told: Counter[str] = Counter()
     gc.collect()  # or leftovers of other tests would be finalized inside the trial
@@ -148,5 +147,5 @@ def test_an_interrupt_at_any_place_of_one_who_is_alone_leaves_the_way_free(
 
     for place in range(places(take) + 1):
         interrupt(take, at=place)
-        assert together._time_to_go() is not None
+        assert not together._is_full(clock.now())
         assert together.take(claim("door"), deadline=clock.now() + PATIENCE) == 7

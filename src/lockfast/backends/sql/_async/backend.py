@@ -349,7 +349,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
             inbox.left(claim_id)
 
     async def _through(
-        self, passages: Sequence[Passage], *, deadline: float, turn: Turn
+        self, passages: Sequence[Passage], deadline: float, turn: Turn
     ) -> list[Outcome]:
         """Take claims of one name through its door in one transaction; return the outcomes."""
         return await self._transact(lambda: self._verbs.together(passages), deadline, turn)

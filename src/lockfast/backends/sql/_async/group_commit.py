@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.sql._async.batch_queue import AsyncBatchQueue
 from lockfast.backends.sql.batch import Operation, OperationKind
@@ -12,7 +12,7 @@ from lockfast.model import FOREVER
 from lockfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from lockfast.backends.sql._async.transport import AsyncSqlTransport
     from lockfast.backends.sql.statements import StoreStatements
@@ -44,24 +44,14 @@ class AsyncGroupCommit(AsyncBatchQueue[Operation, int | None]):
     The answer to an operation is its token if the operation was done, otherwise None.
     """
 
+    _most = BATCHES_IN_FLIGHT
+    _stale_after = BATCH_LATE_SECONDS
+
     def __init__(
         self, transport: AsyncSqlTransport[Any], statements: StoreStatements, *, clock: Clock
     ) -> None:
-        super().__init__(where=transport.where, clock=clock)
-        self._transport = transport
+        super().__init__(transport, clock=clock)
         self._statements = statements
-
-    @property
-    def _most(self) -> int:
-        return BATCHES_IN_FLIGHT
-
-    @property
-    def _stale_after(self) -> float:
-        return BATCH_LATE_SECONDS
-
-    @property
-    def _patience(self) -> float | None:
-        return self._transport.request_timeout
 
     # -- the operations ----------------------------------------------------------------
 
@@ -161,16 +151,6 @@ DOOR_BATCH = 100
 for too long."""
 
 
-class Through(Protocol):
-    """Takes claims of one name through its door, in one transaction."""
-
-    async def __call__(
-        self, passages: Sequence[Passage], *, deadline: float, turn: Turn
-    ) -> list[Outcome]:
-        """Return the outcome of each claim's passage."""
-        ...
-
-
 class AsyncNameQueue(AsyncBatchQueue[Passage, Outcome]):
     """The client's queue of claims that go through the door of one name."""
 
@@ -181,15 +161,14 @@ class AsyncNameQueue(AsyncBatchQueue[Passage, Outcome]):
     _stale_after = FOREVER
 
     def __init__(
-        self, transport: AsyncSqlTransport[Any], through: Through, *, clock: Clock
+        self,
+        transport: AsyncSqlTransport[Any],
+        through: Callable[[Sequence[Passage], float, Turn], Awaitable[list[Outcome]]],
+        *,
+        clock: Clock,
     ) -> None:
-        super().__init__(where=transport.where, clock=clock)
-        self._transport = transport
+        super().__init__(transport, clock=clock)
         self._through = through
-
-    @property
-    def _patience(self) -> float | None:
-        return self._transport.request_timeout
 
     async def go(self, passage: Passage, *, deadline: float, turn: Turn | None = None) -> Outcome:
         """Go through the door, alone or in a batch, and return the outcome."""
@@ -199,7 +178,7 @@ class AsyncNameQueue(AsyncBatchQueue[Passage, Outcome]):
     async def _do_one(
         self, operations: Sequence[Passage], deadline: float, turn: Turn
     ) -> list[Outcome]:
-        return await self._through(operations, deadline=deadline, turn=turn)
+        return await self._through(operations, deadline, turn)
 
     _do_batch = _do_one
 
@@ -208,7 +187,11 @@ class AsyncNameQueues:
     """The queues of this client's requests, one for each door."""
 
     def __init__(
-        self, transport: AsyncSqlTransport[Any], through: Through, *, clock: Clock
+        self,
+        transport: AsyncSqlTransport[Any],
+        through: Callable[[Sequence[Passage], float, Turn], Awaitable[list[Outcome]]],
+        *,
+        clock: Clock,
     ) -> None:
         self._transport = transport
         self._through = through

@@ -342,9 +342,7 @@ class SqlBackend(Backend, Generic[W]):
         for claim_id in others:
             inbox.left(claim_id)
 
-    def _through(
-        self, passages: Sequence[Passage], *, deadline: float, turn: Turn
-    ) -> list[Outcome]:
+    def _through(self, passages: Sequence[Passage], deadline: float, turn: Turn) -> list[Outcome]:
         """Take claims of one name through its door in one transaction; return the outcomes."""
         return self._transact(lambda: self._verbs.together(passages), deadline, turn)
 

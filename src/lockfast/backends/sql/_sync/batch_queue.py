@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from lockfast.backends.sql import errors
 from lockfast.backends.sql.turns import Progress, Turn
@@ -18,8 +18,10 @@ from lockfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lockfast.backends.sql._sync.transport import SqlTransport
+    from lockfast.backends.sql.batch import Operation
+    from lockfast.backends.sql.door_rows import Passage
     from lockfast.errors import LockError
-    from lockfast.model import Claim
     from lockfast.runtime.clock import Clock
 
 # A batch of several requests, and the requests in it.
@@ -32,21 +34,7 @@ BATCH_GRACE_SECONDS = 1.0
 wait is worthwhile because the batch's error says more than a timeout would."""
 
 
-class BatchOperation(Protocol):
-    """One operation for a claim."""
-
-    @property
-    def claim(self) -> Claim:
-        """The claim that the operation is for."""
-        ...
-
-    @property
-    def batch_key(self) -> str:
-        """A key that must be unique within a batch."""
-        ...
-
-
-E = TypeVar("E", bound=BatchOperation)
+E = TypeVar("E", bound="Operation | Passage")
 A = TypeVar("A")
 
 
@@ -272,11 +260,16 @@ woke up ten times a second would leave no time for the work that they wait for."
 class BatchQueue(Generic[E, A]):
     """One queue of requests; a subclass defines how to do operations, and how many at a time."""
 
-    _enough: int = BATCH_MAX
+    _enough: ClassVar[int] = BATCH_MAX
     """Maximum number of operations in a batch."""
+    _most: ClassVar[int]
+    """Maximum number of batches under way at the same time."""
+    _stale_after: ClassVar[float]
+    """How long a batch under way counts towards the maximum `_most`, in seconds."""
 
-    def __init__(self, *, where: str, clock: Clock) -> None:
-        self._where = where
+    def __init__(self, transport: SqlTransport[Any], *, clock: Clock) -> None:
+        self._transport = transport
+        self._where = transport.where
         self._clock = clock
         self._begin()
 
@@ -292,22 +285,12 @@ class BatchQueue(Generic[E, A]):
         self._rounds = runtime.Ticker(BATCH_POLL_SECONDS)
         self._tasks: list[runtime.Task] = []
 
-    # -- what a subclass defines -------------------------------------------------------
-
-    @property
-    def _most(self) -> int:
-        """Maximum number of batches under way at the same time."""
-        raise NotImplementedError
-
-    @property
-    def _stale_after(self) -> float:
-        """How long a batch under way counts towards the maximum `_most`, in seconds."""
-        raise NotImplementedError
-
     @property
     def _patience(self) -> float | None:
         """How long a request may take once it has its turn, in seconds; see `turns`."""
-        raise NotImplementedError
+        return self._transport.request_timeout
+
+    # -- what a subclass defines -------------------------------------------------------
 
     def _do_one(self, operations: Sequence[E], deadline: float, turn: Turn) -> list[A]:
         """Do the operations of one request."""
@@ -393,7 +376,7 @@ class BatchQueue(Generic[E, A]):
             return
         with self._state:
             requests = self._waiting()
-            if requests and self._called_one() is None and self._time_to_go() is not None:
+            if requests and self._called_one() is None and not self._is_full(self._clock.now()):
                 chosen = max(requests, key=lambda one: one.deadline)
                 self._called = weakref.ref(chosen)
                 chosen.woken.set()
@@ -428,22 +411,18 @@ class BatchQueue(Generic[E, A]):
         with self._state:
             if self._queue:
                 return None
-            now = self._clock.now()
-            batches = [one for ref in self._under_way if (one := ref()) and not one.is_over]
-            if batches:
-                is_full = self._time_to_go() is None
-                if is_full or name in [one.name for one in batches]:
-                    return None
-            batch = Batch[E, A](name, since=now, where=self._where, turn=turn)
-            self._under_way = [*map(weakref.ref, batches), weakref.ref(batch)]
-        return batch
+            now, names = self._clock.now(), [one.name for one in self._live()]
+            if names and (name in names or self._is_full(now)):
+                return None
+            return self._register(Batch(name, since=now, where=self._where, turn=turn))
 
     def _next_batch(self, carrier: BatchRequest[E, A]) -> Batch[E, A] | None:
         """Return a batch of the carrier and other queued requests; None if no batch may be sent."""
         with self._state:
             called = self._called_one()
             is_its_turn = carrier.waits and (called is None or called is carrier)
-            if not is_its_turn or (now := self._time_to_go()) is None or now >= carrier.deadline:
+            now = self._clock.now()
+            if not is_its_turn or now >= carrier.deadline or self._is_full(now):
                 return None
             turn = Turn(self._patience)
             batch = self._register(Batch(None, since=now, where=self._where, turn=turn))
@@ -451,18 +430,16 @@ class BatchQueue(Generic[E, A]):
             self._waiting()
         return batch
 
-    def _time_to_go(self) -> float | None:
-        """Return the current time if another batch may be sent; None if enough are under way."""
-        now, count = self._clock.now(), 0
-        for ref in self._under_way:
-            batch = ref()
-            if batch is not None and not batch.is_over and now - batch.since < self._stale_after:
-                count += 1
-        return now if count < self._most else None
+    def _live(self) -> list[Batch[E, A]]:
+        """Return the batches under way."""
+        return [one for ref in self._under_way if (one := ref()) and not one.is_over]
+
+    def _is_full(self, now: float) -> bool:
+        """Return whether enough batches are under way."""
+        return sum(now - one.since < self._stale_after for one in self._live()) >= self._most
 
     def _register(self, batch: Batch[E, A]) -> Batch[E, A]:
-        under_way = [ref for ref in self._under_way if (one := ref()) and not one.is_over]
-        self._under_way = [*under_way, weakref.ref(batch)]
+        self._under_way = [*map(weakref.ref, self._live()), weakref.ref(batch)]
         return batch
 
     def _run_batch(self, batch: Batch[E, A]) -> None:
@@ -476,7 +453,7 @@ class BatchQueue(Generic[E, A]):
             self._progress.answered(self._clock.now())
         except BackendUnavailable as error:
             self._progress.failed(self._clock.now())
-            self._requeue(batch, error)
+            self._requeue(batch, error, alone=False)
         except OutcomeUnknown as error:
             self._progress.failed(self._clock.now())
             batch.fail(error)
@@ -484,35 +461,28 @@ class BatchQueue(Generic[E, A]):
             if batch.is_plain:
                 batch.fail(error)
             else:
-                self._split(batch)
+                self._requeue(batch, error, alone=True)
         finally:
             batch.end()
             self._call_next()
 
-    def _split(self, batch: Batch[E, A]) -> None:
-        """Queue each request for a batch of its own.
+    def _requeue(self, batch: Batch[E, A], error: Exception, *, alone: bool) -> None:
+        """Queue each request of a batch that did nothing again.
 
-        The server refused the whole batch, perhaps because of a single request in it.
+        With `alone`, each gets a batch of its own, because the server refused the whole batch,
+        perhaps because of a single request in it.
+
+        Otherwise the batch was not answered. Without a second attempt, a single batch that a busy
+        machine could not finish would fail all of its requests. There is only one such attempt, and
+        only if requests have their own timeout.
         """
         with self._state:
             for one in batch.requests:
-                self._queue.append(weakref.ref(one))
-                one.requeue(alone=True)
-            batch.requests = []  # another batch may contain them before this batch ends
-
-    def _requeue(self, batch: Batch[E, A], error: BackendUnavailable) -> None:
-        """Queue each request again, but only once and only if requests have their own timeout.
-
-        The batch did nothing for these requests. Without a second attempt, a single batch that a
-        busy machine could not finish would fail all of its requests.
-        """
-        with self._state:
-            for one in batch.requests:
-                if self._patience is None or one.was_requeued:
+                if not alone and (self._patience is None or one.was_requeued):
                     one.fail(error)
                 else:
                     self._queue.append(weakref.ref(one))
-                    one.requeue(alone=False)
+                    one.requeue(alone=alone)
             batch.requests = []  # another batch may contain them before this batch ends
 
     def _keep(self, task: runtime.Task | None) -> None:

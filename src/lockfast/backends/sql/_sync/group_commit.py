@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.sql._sync.batch_queue import BatchQueue
 from lockfast.backends.sql.batch import Operation, OperationKind
@@ -14,7 +14,7 @@ from lockfast.model import FOREVER
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lockfast.backends.sql._sync.transport import SqlTransport
     from lockfast.backends.sql.statements import StoreStatements
@@ -46,24 +46,14 @@ class GroupCommit(BatchQueue[Operation, int | None]):
     The answer to an operation is its token if the operation was done, otherwise None.
     """
 
+    _most = BATCHES_IN_FLIGHT
+    _stale_after = BATCH_LATE_SECONDS
+
     def __init__(
         self, transport: SqlTransport[Any], statements: StoreStatements, *, clock: Clock
     ) -> None:
-        super().__init__(where=transport.where, clock=clock)
-        self._transport = transport
+        super().__init__(transport, clock=clock)
         self._statements = statements
-
-    @property
-    def _most(self) -> int:
-        return BATCHES_IN_FLIGHT
-
-    @property
-    def _stale_after(self) -> float:
-        return BATCH_LATE_SECONDS
-
-    @property
-    def _patience(self) -> float | None:
-        return self._transport.request_timeout
 
     # -- the operations ----------------------------------------------------------------
 
@@ -163,16 +153,6 @@ DOOR_BATCH = 100
 for too long."""
 
 
-class Through(Protocol):
-    """Takes claims of one name through its door, in one transaction."""
-
-    def __call__(
-        self, passages: Sequence[Passage], *, deadline: float, turn: Turn
-    ) -> list[Outcome]:
-        """Return the outcome of each claim's passage."""
-        ...
-
-
 class NameQueue(BatchQueue[Passage, Outcome]):
     """The client's queue of claims that go through the door of one name."""
 
@@ -182,14 +162,15 @@ class NameQueue(BatchQueue[Passage, Outcome]):
     _most = 1
     _stale_after = FOREVER
 
-    def __init__(self, transport: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
-        super().__init__(where=transport.where, clock=clock)
-        self._transport = transport
+    def __init__(
+        self,
+        transport: SqlTransport[Any],
+        through: Callable[[Sequence[Passage], float, Turn], list[Outcome]],
+        *,
+        clock: Clock,
+    ) -> None:
+        super().__init__(transport, clock=clock)
         self._through = through
-
-    @property
-    def _patience(self) -> float | None:
-        return self._transport.request_timeout
 
     def go(self, passage: Passage, *, deadline: float, turn: Turn | None = None) -> Outcome:
         """Go through the door, alone or in a batch, and return the outcome."""
@@ -197,7 +178,7 @@ class NameQueue(BatchQueue[Passage, Outcome]):
         return outcome
 
     def _do_one(self, operations: Sequence[Passage], deadline: float, turn: Turn) -> list[Outcome]:
-        return self._through(operations, deadline=deadline, turn=turn)
+        return self._through(operations, deadline, turn)
 
     _do_batch = _do_one
 
@@ -205,7 +186,13 @@ class NameQueue(BatchQueue[Passage, Outcome]):
 class NameQueues:
     """The queues of this client's requests, one for each door."""
 
-    def __init__(self, transport: SqlTransport[Any], through: Through, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        transport: SqlTransport[Any],
+        through: Callable[[Sequence[Passage], float, Turn], list[Outcome]],
+        *,
+        clock: Clock,
+    ) -> None:
         self._transport = transport
         self._through = through
         self._clock = clock
