@@ -35,7 +35,7 @@ def queued(claim_id: str) -> QueuedClaim:
 
 @pytest.fixture
 def inbox():
-    waiting = SqlWaiting(Any, Any, Clock(), namespace="test", notification_source=None)
+    waiting = SqlWaiting(Any, Any, Clock(), namespace="test", can_listen=False)
     one = Inbox[Any](waiting, Clock(), arrival=lambda one: one.arrived)
     yield one
     one.stop()

@@ -16,18 +16,13 @@ from lockfast.backends.mysql.dialect import MysqlDialect
 from lockfast.backends.mysql.schema import MysqlTables
 from lockfast.backends.mysql.statements import MysqlReaper, MysqlStatements
 from lockfast.backends.network.tls import TLS_ALIASES
-from lockfast.backends.sql._async.backend import (
-    AsyncBorrowingBackend,
-    AsyncSqlBackend,
-    checked_connections,
-)
+from lockfast.backends.sql._async.backend import AsyncSqlBackend, checked_connections
 from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead, clock_finding
 from lockfast.backends.sql.statements import SqlStore
 from lockfast.backends.sql.verbs import Notifier
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import ConfigurationError
-from lockfast.model import Capabilities, TokenQuality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,26 +67,16 @@ async def _permissions(
     return diagnostics.allowed(tables)
 
 
-class AsyncMysqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncMysqlTransport]):
+class AsyncMysqlBackend(AsyncSqlBackend[AsyncMysqlTransport]):
     """Locks in two tables of a MySQL or MariaDB database."""
 
     _scheme = "mysql"
     _borrowed_transport = AsyncMysqlBorrowedTransport
     _where_of = staticmethod(where_of)
 
-    capabilities = Capabilities(
-        fair=True,
-        shared=True,
-        push_wakeup=False,
-        explicit_owner=True,
-        lock_delay=True,
-        token_quality=TokenQuality.DURABLE,
-        ends_by="ttl",
-        hands_over=True,
-        sequencers=True,
-    )
     options = OPTIONS
     option_aliases = TLS_ALIASES.keys()
+    _tables: MysqlTables
 
     def __init__(
         self,
@@ -116,8 +101,7 @@ class AsyncMysqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncMysqlTranspo
         namespace: str = "lockfast",
         table: str = "lockfast",
     ) -> None:
-        tables = MysqlTables(table)
-        namespace = checked_namespace(namespace)
+        tables, namespace = MysqlTables(table), checked_namespace(namespace)
         store = SqlStore(
             tables,
             MysqlDialect(tables),
@@ -125,12 +109,9 @@ class AsyncMysqlBackend(AsyncBorrowingBackend, AsyncSqlBackend[AsyncMysqlTranspo
             Notifier(),
             MysqlReaper(tables),
         )
-        super().__init__(
-            transport, store, location=transport.where, clock=clock, namespace=namespace
-        )
-        self._where_kept = tables
+        super().__init__(transport, store, clock=clock, namespace=namespace)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """Return the findings, without creating the tables."""
         self._idle_reaper.begin()
-        return await diagnosed(self._transport, self._where_kept, deadline=deadline)
+        return await diagnosed(self._transport, self._tables, deadline=deadline)

@@ -17,7 +17,7 @@ from lockfast.backends.mysql.connection_setup import (
     restore_statements,
 )
 from lockfast.backends.sql._async.borrowed import AsyncBorrowedConnection, AsyncBorrowedTransport
-from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT, AsyncSqlTransport
+from lockfast.backends.sql._async.transport import AsyncSqlTransport
 from lockfast.backends.sql.steps import Query
 from lockfast.errors import BackendUnavailable, LockError
 from lockfast.runtime import aio as runtime
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.backends.mysql.address import Address
-    from lockfast.runtime.clock import Clock
 
 
 # A driver's connection that the application lends.
@@ -62,17 +61,11 @@ class AsyncMysqlBorrowedConnection(AsyncBorrowedConnection, MysqlConnection):  #
 class AsyncMysqlTransport(AsyncSqlTransport[MysqlConnection]):
     """The connections to one server."""
 
-    def __init__(self, address: Address, *, clock: Clock, most: int = CONNECTIONS_DEFAULT) -> None:
-        super().__init__(
-            where=address.where,
-            refusals=errors,
-            errors=(DriverError,),
-            framing=FRAMING,
-            clock=clock,
-            most=most,
-        )
-        self._address = address
-        self._is_greeted = False
+    refusals = errors
+    _errors = (DriverError,)
+    _framing = FRAMING
+    _address: Address
+    _is_greeted = False
 
     def _unconnected(self) -> MysqlConnection:
         return MysqlConnection(clock=self._clock, where=self.where)

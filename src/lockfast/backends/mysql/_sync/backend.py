@@ -18,18 +18,13 @@ from lockfast.backends.mysql.dialect import MysqlDialect
 from lockfast.backends.mysql.schema import MysqlTables
 from lockfast.backends.mysql.statements import MysqlReaper, MysqlStatements
 from lockfast.backends.network.tls import TLS_ALIASES
-from lockfast.backends.sql._sync.backend import (
-    BorrowingBackend,
-    SqlBackend,
-    checked_connections,
-)
+from lockfast.backends.sql._sync.backend import SqlBackend, checked_connections
 from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead, clock_finding
 from lockfast.backends.sql.statements import SqlStore
 from lockfast.backends.sql.verbs import Notifier
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import ConfigurationError
-from lockfast.model import Capabilities, TokenQuality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,26 +67,16 @@ def _permissions(transport: MysqlTransport, tables: MysqlTables, deadline: float
     return diagnostics.allowed(tables)
 
 
-class MysqlBackend(BorrowingBackend, SqlBackend[MysqlTransport]):
+class MysqlBackend(SqlBackend[MysqlTransport]):
     """Locks in two tables of a MySQL or MariaDB database."""
 
     _scheme = "mysql"
     _borrowed_transport = MysqlBorrowedTransport
     _where_of = staticmethod(where_of)
 
-    capabilities = Capabilities(
-        fair=True,
-        shared=True,
-        push_wakeup=False,
-        explicit_owner=True,
-        lock_delay=True,
-        token_quality=TokenQuality.DURABLE,
-        ends_by="ttl",
-        hands_over=True,
-        sequencers=True,
-    )
     options = OPTIONS
     option_aliases = TLS_ALIASES.keys()
+    _tables: MysqlTables
 
     def __init__(
         self,
@@ -116,8 +101,7 @@ class MysqlBackend(BorrowingBackend, SqlBackend[MysqlTransport]):
         namespace: str = "lockfast",
         table: str = "lockfast",
     ) -> None:
-        tables = MysqlTables(table)
-        namespace = checked_namespace(namespace)
+        tables, namespace = MysqlTables(table), checked_namespace(namespace)
         store = SqlStore(
             tables,
             MysqlDialect(tables),
@@ -125,12 +109,9 @@ class MysqlBackend(BorrowingBackend, SqlBackend[MysqlTransport]):
             Notifier(),
             MysqlReaper(tables),
         )
-        super().__init__(
-            transport, store, location=transport.where, clock=clock, namespace=namespace
-        )
-        self._where_kept = tables
+        super().__init__(transport, store, clock=clock, namespace=namespace)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """Return the findings, without creating the tables."""
         self._idle_reaper.begin()
-        return diagnosed(self._transport, self._where_kept, deadline=deadline)
+        return diagnosed(self._transport, self._tables, deadline=deadline)

@@ -19,7 +19,7 @@ from lockfast.backends.mysql.connection_setup import (
 )
 from lockfast.backends.mysql.connection_threads import DRIVER, DriverError, MysqlConnection
 from lockfast.backends.sql._sync.borrowed import BorrowedConnection, BorrowedTransport
-from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT, SqlTransport
+from lockfast.backends.sql._sync.transport import SqlTransport
 from lockfast.backends.sql.steps import Query
 from lockfast.errors import BackendUnavailable, LockError
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lockfast.backends.mysql.address import Address
-    from lockfast.runtime.clock import Clock
 
 
 # A driver's connection that the application lends.
@@ -63,17 +62,11 @@ class MysqlBorrowedConnection(BorrowedConnection, MysqlConnection):  # type: ign
 class MysqlTransport(SqlTransport[MysqlConnection]):
     """The connections to one server."""
 
-    def __init__(self, address: Address, *, clock: Clock, most: int = CONNECTIONS_DEFAULT) -> None:
-        super().__init__(
-            where=address.where,
-            refusals=errors,
-            errors=(DriverError,),
-            framing=FRAMING,
-            clock=clock,
-            most=most,
-        )
-        self._address = address
-        self._is_greeted = False
+    refusals = errors
+    _errors = (DriverError,)
+    _framing = FRAMING
+    _address: Address
+    _is_greeted = False
 
     def _unconnected(self) -> MysqlConnection:
         return MysqlConnection(clock=self._clock, where=self.where)

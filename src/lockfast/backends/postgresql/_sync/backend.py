@@ -30,11 +30,7 @@ from lockfast.backends.postgresql.dialect import PostgresqlDialect
 from lockfast.backends.postgresql.notify import PostgresqlNotifier
 from lockfast.backends.postgresql.schema import PostgresqlTables
 from lockfast.backends.postgresql.statements import PostgresqlReaper, PostgresqlStatements
-from lockfast.backends.sql._sync.backend import (
-    BorrowingBackend,
-    SqlBackend,
-    checked_connections,
-)
+from lockfast.backends.sql._sync.backend import SqlBackend, checked_connections
 from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead as measured_clock_ahead
 from lockfast.backends.sql.statements import SqlStore
@@ -42,7 +38,6 @@ from lockfast.backends.sql.steps import Query
 from lockfast.backends.waiting.errors import NotificationsUnavailable
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import BackendUnavailable, ConfigurationError
-from lockfast.model import Capabilities, TokenQuality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,25 +153,16 @@ def _rights(transport: PostgresqlTransport, tables: PostgresqlTables, deadline: 
     )
 
 
-class PostgresqlBackend(BorrowingBackend, SqlBackend[PostgresqlTransport]):
+class PostgresqlBackend(SqlBackend[PostgresqlTransport]):
     """Locks in two tables of a PostgreSQL database."""
 
     _scheme = "postgresql"
     _borrowed_transport = PostgresqlBorrowedTransport
     _where_of = staticmethod(where_of)
 
-    capabilities = Capabilities(
-        fair=True,
-        shared=True,
-        push_wakeup=True,
-        explicit_owner=True,
-        lock_delay=True,
-        token_quality=TokenQuality.DURABLE,
-        ends_by="ttl",
-        hands_over=True,
-        sequencers=True,
-    )
+    capabilities = replace(SqlBackend.capabilities, push_wakeup=True)
     options = frozenset({"schema", "table", "connections"}) | ACCEPTED_PARAMETERS
+    _tables: PostgresqlTables
 
     def __init__(
         self,
@@ -212,26 +198,16 @@ class PostgresqlBackend(BorrowingBackend, SqlBackend[PostgresqlTransport]):
             PostgresqlNotifier(tables, namespace=namespace),
             PostgresqlReaper(tables),
         )
-        notification_source: PostgresqlTransport | None = transport
         if transport.room == 1:
-            notification_source = None
-            self.capabilities = replace(type(self).capabilities, push_wakeup=False)
+            self.capabilities = replace(self.capabilities, push_wakeup=False)
             _log.warning("%s: %s", transport.where, ONE_CONNECTION)
-        super().__init__(
-            transport,
-            store,
-            location=transport.where,
-            clock=clock,
-            namespace=namespace,
-            notification_source=notification_source,
-        )
-        self._where_kept = tables
+        super().__init__(transport, store, clock=clock, namespace=namespace)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """Check the server without creating the tables."""
         self._idle_reaper.begin()
         push = self._inbox.push
-        return diagnosed(self._transport, self._where_kept, push=push, deadline=deadline)
+        return diagnosed(self._transport, self._tables, push=push, deadline=deadline)
 
 
 _log = logging.getLogger("lockfast")

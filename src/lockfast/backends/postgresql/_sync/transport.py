@@ -25,7 +25,7 @@ from lockfast.backends.postgresql.connection_threads import (
     PostgresqlSubscription,
 )
 from lockfast.backends.sql._sync.borrowed import BorrowedConnection, BorrowedTransport
-from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT, SqlTransport
+from lockfast.backends.sql._sync.transport import SqlTransport
 from lockfast.backends.sql.errors import no_time
 from lockfast.backends.sql.steps import Query
 from lockfast.backends.waiting.errors import NotificationsUnavailable
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from lockfast.backends.postgresql.address import Address
     from lockfast.backends.sql.steps import Framing
-    from lockfast.runtime.clock import Clock
 
 
 # A psycopg connection borrowed from the application.
@@ -77,18 +76,12 @@ class PostgresqlTransport(SqlTransport[PostgresqlConnection]):
     """Number of connections that the application lends at once; None if there is no limit, or if
     the connections are ours."""
 
-    def __init__(self, address: Address, *, clock: Clock, most: int = CONNECTIONS_DEFAULT) -> None:
-        super().__init__(
-            where=address.where,
-            refusals=errors,
-            errors=DRIVERS_ERRORS,
-            framing=FRAMING,
-            clock=clock,
-            most=most,
-        )
-        self.greeting: ServerGreeting | None = None
-        self._shared_framing = framing_where_shared(0)
-        self._address = address
+    greeting: ServerGreeting | None = None
+    refusals = errors
+    _errors = DRIVERS_ERRORS
+    _framing = FRAMING
+    _shared_framing = framing_where_shared(0)
+    _address: Address
 
     def _unconnected(self) -> PostgresqlConnection:
         return PostgresqlConnection(clock=self._clock, where=self.where)

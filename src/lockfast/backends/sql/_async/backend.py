@@ -42,7 +42,7 @@ from lockfast.backends.sql.verbs import Decided, Verbs
 from lockfast.backends.waiting._async.inbox import AsyncInbox
 from lockfast.core.naming import name_of, storage_key
 from lockfast.errors import ConfigurationError
-from lockfast.model import FOREVER, Grant, Held, Renewal
+from lockfast.model import FOREVER, Capabilities, Grant, Held, Renewal, TokenQuality
 from lockfast.runtime import aio as runtime
 from lockfast.runtime import fork
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from lockfast.backends.sql._async.sources import AsyncSource
-    from lockfast.backends.sql._async.waiting import AsyncNotificationSource
     from lockfast.backends.sql.door_rows import Passage
     from lockfast.backends.sql.statements import SqlStore
     from lockfast.backends.sql.steps import Steps
@@ -75,27 +74,32 @@ polls on its behalf."""
 
 
 class AsyncSqlBackend(AsyncBackend, Generic[W]):
-    """Locks in two tables of a server's database; each store supplies a transport and statements.
+    """Locks in two tables of a server's database.
 
-    `notification_source` receives the server's notifications; without it the inbox polls more
-    often.
+    A store's subclass defines its transports. Its `_set_up` takes a transport and the options of
+    the tables, and completes the construction; every constructor ends with it.
     """
 
     min_ttl = 0.05
     renewals_at_once = RENEW_BATCH
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=False,
+        explicit_owner=True,
+        lock_delay=True,
+        token_quality=TokenQuality.DURABLE,
+        ends_by="ttl",
+        hands_over=True,
+        sequencers=True,
+    )
 
-    def __init__(
-        self,
-        transport: W,
-        store: SqlStore,
-        *,
-        location: str,
-        clock: Clock,
-        namespace: str,
-        notification_source: AsyncNotificationSource | None = None,
-    ) -> None:
+    _scheme: ClassVar[str]
+    _borrowed_transport: ClassVar[Callable[..., Any]]
+
+    def __init__(self, transport: W, store: SqlStore, *, clock: Clock, namespace: str) -> None:
         statements = store.statements
-        self.location = location
+        self.location = transport.where
         self._clock = clock
         self._namespace = namespace
         self._transport = transport
@@ -111,7 +115,7 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
             statements,
             clock,
             namespace=namespace,
-            notification_source=notification_source,
+            can_listen=self.capabilities.push_wakeup,
         )
         self._inbox = AsyncInbox[QueuedClaim](waiting, clock, arrival=lambda one: one.arrived)
         self._idle_reaper = AsyncIdleReaper(transport, self._name_reaper, clock)
@@ -124,6 +128,55 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
         self._taking: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
         self._known = KnownNames()
         fork.reset_in_child(self)
+
+    # -- over the application's own clients, or over a function that connects ----------
+
+    @staticmethod
+    def _where_of(client: Any) -> str:  # noqa: ANN401 - any library
+        """Return the location of an engine, pool or connection for display, without a password."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_client(cls, client: Any, *, clock: Clock, **options: Any) -> Self:  # noqa: ANN401 - any library
+        """Return a backend over the application's engine, pool or connection.
+
+        Each request borrows a connection from the client, and returns it in its original state.
+        """
+        return cls._over(_source_of(client), cls._where_of(client), clock, **options)
+
+    @classmethod
+    def from_factory(
+        cls,
+        connect: Callable[[], object],
+        *,
+        clock: Clock,
+        **options: Any,  # noqa: ANN401 - see `_over`
+    ) -> Self:
+        """Return a backend over connections that the function opens; they belong to the backend."""
+        if runtime.FLAVOUR == "sync" and inspect.iscoroutinefunction(connect):
+            raise ConfigurationError(
+                "this function has to be awaited; give it to lockfast.AsyncLocks.from_factory"
+            )
+        where = f"{cls._scheme}:// by your function"
+        return cls._over(AsyncFactorySource(connect), where, clock, **options)
+
+    @classmethod
+    def _over(
+        cls,
+        source: AsyncSource,
+        where: str,
+        clock: Clock,
+        *,
+        connections: int | str = CONNECTIONS_DEFAULT,
+        **options: Any,  # noqa: ANN401 - the namespace, and where the store has its tables
+    ) -> Self:
+        self = cls.__new__(cls)
+        borrower = AsyncBorrower(source, where=where, clock=clock)
+        transport = cls._borrowed_transport(
+            borrower, clock=clock, most=checked_connections(connections)
+        )
+        self._set_up(transport, clock=clock, **options)  # type: ignore[attr-defined]
+        return self
 
     # -- the verbs ---------------------------------------------------------------------
 
@@ -404,63 +457,6 @@ def checked_connections(connections: int | str) -> int:
             f"connections={connections!r}: a number from 1 to {CONNECTIONS_MAX} is accepted"
         )
     return int(text)
-
-
-# Backends over the application's own clients, or over a function that connects.
-
-
-class AsyncBorrowingBackend:
-    """A mixin with two constructors; in a backend class it must precede the other base classes."""
-
-    _scheme: ClassVar[str]
-    _borrowed_transport: ClassVar[Callable[..., Any]]
-
-    @staticmethod
-    def _where_of(client: Any) -> str:  # noqa: ANN401 - any library
-        """Return the location of an engine, pool or connection for display, without a password."""
-        raise NotImplementedError
-
-    @classmethod
-    def from_client(cls, client: Any, *, clock: Clock, **options: Any) -> Self:  # noqa: ANN401 - any library
-        """Return a backend over the application's engine, pool or connection.
-
-        Each request borrows a connection from the client, and returns it in its original state.
-        """
-        return cls._over(_source_of(client), cls._where_of(client), clock, **options)
-
-    @classmethod
-    def from_factory(
-        cls,
-        connect: Callable[[], object],
-        *,
-        clock: Clock,
-        **options: Any,  # noqa: ANN401 - see `_over`
-    ) -> Self:
-        """Return a backend over connections that the function opens; they belong to the backend."""
-        if runtime.FLAVOUR == "sync" and inspect.iscoroutinefunction(connect):
-            raise ConfigurationError(
-                "this function has to be awaited; give it to lockfast.AsyncLocks.from_factory"
-            )
-        where = f"{cls._scheme}:// by your function"
-        return cls._over(AsyncFactorySource(connect), where, clock, **options)
-
-    @classmethod
-    def _over(
-        cls,
-        source: AsyncSource,
-        where: str,
-        clock: Clock,
-        *,
-        connections: int | str = CONNECTIONS_DEFAULT,
-        **options: Any,  # noqa: ANN401 - the namespace, and where the store has its tables
-    ) -> Self:
-        self = cls.__new__(cls)
-        borrower = AsyncBorrower(source, where=where, clock=clock)
-        transport = cls._borrowed_transport(
-            borrower, clock=clock, most=checked_connections(connections)
-        )
-        self._set_up(transport, clock=clock, **options)  # type: ignore[attr-defined]
-        return self
 
 
 def _source_of(client: Any) -> AsyncSource:  # noqa: ANN401 - any library

@@ -7,7 +7,7 @@ the late reply.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from lockfast.backends.sql import errors as sql_errors
 from lockfast.backends.sql import steps
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lockfast.backends.sql.errors import ErrorMapping
     from lockfast.backends.sql.steps import Framing, Query, Rows, Steps
+    from lockfast.backends.waiting.listener_aio import AnyListener
     from lockfast.runtime.clock import Clock
 
 CONNECTIONS_DEFAULT = 4
@@ -51,36 +52,35 @@ T = TypeVar("T")
 class AsyncSqlTransport(Generic[ConnectionT]):
     """At most `most` connections to one server, opened on demand.
 
-    A store's subclass defines how to connect. `refusals` is the store's error mapping, and `errors`
-    are the exceptions of its driver. Every request raises BackendUnavailable if nothing was done,
-    and OutcomeUnknown if something may have been done.
+    A store's subclass defines how to connect. Every request raises BackendUnavailable if nothing
+    was done, and OutcomeUnknown if something may have been done.
 
     Every request ends by its deadline. If `request_timeout` is set, a request also has to end
     within that time after it got its connection; see `turns`.
     """
 
     request_timeout: float | None = None
+    refusals: ErrorMapping
+    """What the errors of the store's driver mean."""
+    _errors: ClassVar[tuple[type[Exception], ...]]
+    """The exceptions of the store's driver."""
+    _framing: ClassVar[Framing]
 
     def __init__(
         self,
+        address: Any,  # noqa: ANN401 - the store's, or what lends connections
         *,
-        where: str,
-        refusals: ErrorMapping,
-        errors: tuple[type[Exception], ...],
-        framing: Framing,
         clock: Clock,
-        most: int,
+        most: int = CONNECTIONS_DEFAULT,
     ) -> None:
-        self.where = where
-        self.refusals = refusals
-        self._errors = errors
-        self._failures: tuple[type[Exception], ...] = (*errors, LockError)
-        self._framing = framing
+        self.where: str = address.where
+        self._address = address
+        self._failures: tuple[type[Exception], ...] = (*self._errors, LockError)
         self._clock = clock
         self._pool = AsyncConnectionPool(
             self._unconnected,
             self._connect,
-            where=where,
+            where=self.where,
             clock=clock,
             most=most,
             idle=CONNECTION_IDLE_SECONDS,
@@ -134,6 +134,20 @@ class AsyncSqlTransport(Generic[ConnectionT]):
         return await self._patiently(
             lambda connection, until: self._do(connection, trips(), until), deadline
         )
+
+    async def subscribe(
+        self,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        deadline: float,
+        begun: Callable[[AnyListener], None],
+    ) -> AnyListener:
+        """Return a subscription that works, as proven by a test; `begun` gets it before the test.
+
+        Raises NotificationsUnavailable if the server's notifications do not arrive.
+        """
+        raise NotImplementedError
 
     def _framing_of(self, connection: ConnectionT) -> Framing:
         """Return the statements that begin and end a transaction on this connection."""

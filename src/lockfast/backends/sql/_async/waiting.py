@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.sql.verbs import WATCH_PREFIX, new_channel
 from lockfast.backends.waiting._async.inbox import CHECK_TIMEOUT_SECONDS, AsyncWaitPolicy
@@ -16,7 +16,7 @@ from lockfast.errors import LockError
 from lockfast.model import FOREVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lockfast.backends.sql._async.transport import AsyncSqlTransport
     from lockfast.backends.sql.statements import StoreStatements
@@ -44,26 +44,8 @@ class QueuedClaim:
     arrived: int
 
 
-class AsyncNotificationSource(Protocol):
-    """A transport that can receive a server's notifications."""
-
-    async def subscribe(
-        self,
-        channel: str,
-        hear: Callable[[str], None],
-        *,
-        deadline: float,
-        begun: Callable[[AnyListener], None],
-    ) -> AnyListener:
-        """Return a subscription that works, as proven by a test; `begun` gets it before the test.
-
-        Raises NotificationsUnavailable if the server's notifications do not arrive.
-        """
-        ...
-
-
 class AsyncSqlWaiting(AsyncWaitPolicy):
-    """What SQL servers bring to an inbox; without `notification_source`, probes only."""
+    """What SQL servers bring to an inbox; unless the server notifies us, probes only."""
 
     timing = Timing(
         steady_seconds=SAFETY_POLL_SECONDS,
@@ -80,14 +62,13 @@ class AsyncSqlWaiting(AsyncWaitPolicy):
         clock: Clock,
         *,
         namespace: str,
-        notification_source: AsyncNotificationSource | None,
+        can_listen: bool,
     ) -> None:
         self._transport = transport
         self._statements = statements
         self._clock = clock
         self._namespace = namespace
-        self._notification_source = notification_source
-        self.can_listen = notification_source is not None
+        self.can_listen = can_listen
 
     def next_channel(self, channel: str, opened: int) -> str:
         # Keep one channel for life, because it is stored with the waiting claims.
@@ -97,8 +78,7 @@ class AsyncSqlWaiting(AsyncWaitPolicy):
     async def subscribe(
         self, receiver: AsyncReceiver, channel: str, *, deadline: float
     ) -> AnyListener:
-        assert self._notification_source is not None  # noqa: S101 - or `can_listen` would be false
-        return await self._notification_source.subscribe(
+        return await self._transport.subscribe(
             channel, receiver.hear, deadline=deadline, begun=receiver.begun
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.sql.verbs import WATCH_PREFIX, new_channel
 from lockfast.backends.waiting._sync.inbox import CHECK_TIMEOUT_SECONDS, WaitPolicy
@@ -18,7 +18,7 @@ from lockfast.errors import LockError
 from lockfast.model import FOREVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lockfast.backends.sql._sync.transport import SqlTransport
     from lockfast.backends.sql.statements import StoreStatements
@@ -46,26 +46,8 @@ class QueuedClaim:
     arrived: int
 
 
-class NotificationSource(Protocol):
-    """A transport that can receive a server's notifications."""
-
-    def subscribe(
-        self,
-        channel: str,
-        hear: Callable[[str], None],
-        *,
-        deadline: float,
-        begun: Callable[[AnyListener], None],
-    ) -> AnyListener:
-        """Return a subscription that works, as proven by a test; `begun` gets it before the test.
-
-        Raises NotificationsUnavailable if the server's notifications do not arrive.
-        """
-        ...
-
-
 class SqlWaiting(WaitPolicy):
-    """What SQL servers bring to an inbox; without `notification_source`, probes only."""
+    """What SQL servers bring to an inbox; unless the server notifies us, probes only."""
 
     timing = Timing(
         steady_seconds=SAFETY_POLL_SECONDS,
@@ -82,14 +64,13 @@ class SqlWaiting(WaitPolicy):
         clock: Clock,
         *,
         namespace: str,
-        notification_source: NotificationSource | None,
+        can_listen: bool,
     ) -> None:
         self._transport = transport
         self._statements = statements
         self._clock = clock
         self._namespace = namespace
-        self._notification_source = notification_source
-        self.can_listen = notification_source is not None
+        self.can_listen = can_listen
 
     def next_channel(self, channel: str, opened: int) -> str:
         # Keep one channel for life, because it is stored with the waiting claims.
@@ -97,8 +78,7 @@ class SqlWaiting(WaitPolicy):
         return channel or new_channel()
 
     def subscribe(self, receiver: Receiver, channel: str, *, deadline: float) -> AnyListener:
-        assert self._notification_source is not None  # noqa: S101 - or `can_listen` would be false
-        return self._notification_source.subscribe(
+        return self._transport.subscribe(
             channel, receiver.hear, deadline=deadline, begun=receiver.begun
         )
 
