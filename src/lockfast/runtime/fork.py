@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from contextlib import suppress
@@ -77,6 +78,17 @@ def reset_in_child(one: ForkAware) -> None:
 def abandon(thing: object) -> None:
     """Keep an inherited object open for ever, because closing it could harm the parent."""
     _abandoned.append(thing)
+
+
+def abandon_socket(owner: object, number: int) -> None:
+    """Keep the inherited owner of a socket open for ever, but let go of its descriptor number.
+
+    /dev/null is put under that number, so closing it later closes nothing else, and sends nothing.
+    """
+    abandon(owner)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, number)
+    os.close(nothing)
 
 
 def pause_for_fork(one: PausesForFork) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any
 
 from asyncmy import Connection
@@ -167,12 +166,7 @@ class MysqlConnection:
         transport = getattr(connection, "_transport", None)
         sock = None if transport is None else transport.get_extra_info("socket")
         if sock is not None:
-            fork.abandon(connection)
-            # Put /dev/null under the same descriptor number. Closing that number later then closes
-            # nothing else.
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, sock.fileno())
-            os.close(nothing)
+            fork.abandon_socket(connection, sock.fileno())
 
 
 def _outcome(work: asyncio.Future[Any]) -> BaseException | None:

@@ -7,11 +7,11 @@ import os
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from psycopg import Error, OperationalError, pq
-from psycopg.pq import ConnStatus, PollingStatus
+from psycopg import Error, OperationalError
+from psycopg.pq import PollingStatus
 
 from lockfast.backends.postgresql import errors
-from lockfast.backends.postgresql.address import conninfo_of
+from lockfast.backends.postgresql.connection import LibpqConnection
 from lockfast.backends.postgresql.exchange import Exchange
 from lockfast.backends.postgresql.notify import (
     PROOF_TIMEOUT_SECONDS,
@@ -22,7 +22,6 @@ from lockfast.backends.postgresql.notify import (
 )
 from lockfast.backends.sql.steps import Query
 from lockfast.backends.waiting.listener_aio import Listener
-from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,25 +38,14 @@ __all__ = ["PostgresqlConnection", "PostgresqlSubscription"]
 # One connection of the asyncio flavour; `connection_threads` has its counterpart.
 
 
-class PostgresqlConnection:
-    """One connection; the event loop reads it all the time, so its end is noticed at once.
-
-    A borrowed connection goes back to the application after each request. Before that, the
-    `restore_queries` are run.
-    """
-
-    is_borrowed = False
+class PostgresqlConnection(LibpqConnection):
+    """One connection; the event loop reads it all the time, so its end is noticed at once."""
 
     def __init__(self, *, clock: Clock, where: str) -> None:
-        self.where = where
-        self.restore_queries: Sequence[Query] = ()
-        self.prepared: set[bytes] | None = None
-        self.used_at: float = clock.now()
+        super().__init__(clock=clock, where=where)
         self.hear: Callable[[str], None] | None = None
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._connection: PGconn | None = None
         self._exchange: Exchange | None = None
         self._answer: asyncio.Future[None] | None = None
         self._watched: int | None = None
@@ -69,10 +57,7 @@ class PostgresqlConnection:
 
     async def connect(self, address: Address, *, deadline: float) -> None:
         """Connect to the first host that accepts; each host gets its share of the time."""
-        attempts = address.attempts()
-        for number, settings in enumerate(attempts):
-            now = self._clock.now()
-            until = now + (deadline - now) / (len(attempts) - number)
+        for settings, until, is_last in self._attempts(address, deadline):
             try:
                 await self._dial(await self._resolved(settings, until), until)
             except NotImplementedError as error:
@@ -80,7 +65,7 @@ class PostgresqlConnection:
                 raise errors.unsupported_loop(where=self.where) from error
             except (OperationalError, OSError) as error:
                 self._finish()
-                if number + 1 == len(attempts):
+                if is_last:
                     raise errors.unreachable(error, where=self.where) from error
             except BaseException:
                 self._finish()
@@ -103,17 +88,9 @@ class PostgresqlConnection:
         return {**settings, "hostaddr": str(lookup.result()[0][4][0])}
 
     async def _dial(self, settings: dict[str, str], until: float) -> None:
-        connection = self._connection = pq.PGconn.connect_start(conninfo_of(settings).encode())
-        while True:
-            if connection.status == ConnStatus.BAD:
-                raise OperationalError(connection.get_error_message())
-            status = connection.connect_poll()
-            if status == PollingStatus.OK:
-                break
-            if status == PollingStatus.FAILED:
-                raise OperationalError(connection.get_error_message())
-            await self._wait_until_ready(connection.socket, status, until)
-        self._take_over(connection)
+        for number, status in self._dialled(settings):
+            await self._wait_until_ready(number, status, until)
+        self._take_over(self.libpq)
 
     def _take_over(self, connection: PGconn) -> None:
         self._connection = connection
@@ -221,25 +198,9 @@ class PostgresqlConnection:
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
-    @property
-    def libpq(self) -> PGconn:
-        """The driver's connection."""
-        if self._connection is None:
-            raise OperationalError("the connection is closed")
-        return self._connection
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection can be used."""
-        return self._connection is not None
-
     def is_sound(self) -> bool:
         """Whether the server is still there; the loop would have noticed a closed connection."""
         return self.is_open
-
-    def close(self) -> None:
-        """Close the connection; the server aborts the request under way, if it can."""
-        self._disconnect()
 
     def _disconnect(self) -> None:
         self._finish()
@@ -272,17 +233,6 @@ class PostgresqlConnection:
         self._loop.remove_reader(number)
         if self._is_writing:
             self._loop.remove_writer(number)
-
-    def abandon_in_child(self) -> None:
-        """Abandon the parent's connection in a forked child, without sending anything on it."""
-        connection, self._connection = self._connection, None
-        if connection is not None and connection.status == ConnStatus.OK:
-            fork.abandon(connection)
-            # Put /dev/null under the same descriptor number. Closing that number later then closes
-            # nothing else.
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, connection.socket)
-            os.close(nothing)
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from psycopg import Error, OperationalError, pq
-from psycopg.pq import ConnStatus, PollingStatus
+from psycopg import Error, OperationalError
+from psycopg.pq import PollingStatus
 
 from lockfast.backends.postgresql import errors
-from lockfast.backends.postgresql.address import conninfo_of
+from lockfast.backends.postgresql.connection import LibpqConnection
 from lockfast.backends.postgresql.exchange import Exchange
 from lockfast.backends.postgresql.notify import (
     PROOF_TIMEOUT_SECONDS,
@@ -21,7 +21,6 @@ from lockfast.backends.postgresql.notify import (
 from lockfast.backends.sql.steps import Query
 from lockfast.backends.waiting.listener_threads import Listener
 from lockfast.platforms import here
-from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,47 +37,25 @@ __all__ = ["PostgresqlConnection", "PostgresqlSubscription"]
 # One connection of the sync flavour; `connection_aio` has its counterpart.
 
 
-class PostgresqlConnection:
-    """One connection, used by one thread at a time.
+class PostgresqlConnection(LibpqConnection):
+    """One connection, used by one thread at a time."""
 
-    A borrowed connection goes back to the application after each request. Before that, the
-    `restore_queries` are run.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_clock",
-        "_connection",
-        "_poll",
-        "prepared",
-        "restore_queries",
-        "used_at",
-        "where",
-    )
-    is_borrowed = False
+    __slots__ = ("_poll",)
 
     def __init__(self, *, clock: Clock, where: str) -> None:
-        self.where: str = where
-        self.restore_queries: Sequence[Query] = ()
-        self.prepared: set[bytes] | None = None
-        self.used_at: float = clock.now()
-        self._clock = clock
-        self._connection: PGconn | None = None
+        super().__init__(clock=clock, where=where)
         self._poll = here.Poll()
 
     # -- connecting --------------------------------------------------------------------
 
     def connect(self, address: Address, *, deadline: float) -> None:
         """Connect to the first host that accepts; each host gets its share of the time."""
-        attempts = address.attempts()
-        for number, settings in enumerate(attempts):
-            now = self._clock.now()
-            until = now + (deadline - now) / (len(attempts) - number)
+        for settings, until, is_last in self._attempts(address, deadline):
             try:
-                self._dial(conninfo_of(settings), until)
+                self._dial(settings, until)
             except (OperationalError, OSError) as error:
                 self._disconnect()
-                if number + 1 == len(attempts):
+                if is_last:
                     raise errors.unreachable(error, where=self.where) from error
             except BaseException:
                 self._disconnect()
@@ -86,23 +63,14 @@ class PostgresqlConnection:
             else:
                 return
 
-    def _dial(self, conninfo: str, until: float) -> None:
-        connection = self._connection = pq.PGconn.connect_start(conninfo.encode())
-        while True:
-            if connection.status == ConnStatus.BAD:
-                raise OperationalError(connection.get_error_message())
-            status = connection.connect_poll()
-            if status == PollingStatus.OK:
-                break
-            if status == PollingStatus.FAILED:
-                raise OperationalError(connection.get_error_message())
-            wanted = here.READ if status == PollingStatus.READING else here.WRITE
+    def _dial(self, settings: dict[str, str], until: float) -> None:
+        for number, status in self._dialled(settings):
             # Use a new poll object each time, because libpq may continue with another socket.
             poll = here.Poll()
-            poll.register(connection.socket, wanted)
+            poll.register(number, here.READ if status == PollingStatus.READING else here.WRITE)
             if not poll.poll(_milliseconds(until - self._clock.now())):
                 raise OperationalError("no connection in time")
-        self._take_over(connection)
+        self._take_over(self.libpq)
 
     def _take_over(self, connection: PGconn) -> None:
         self._connection = connection
@@ -142,18 +110,6 @@ class PostgresqlConnection:
             if exchange.read():
                 return
 
-    @property
-    def libpq(self) -> PGconn:
-        """The driver's connection."""
-        if self._connection is None:
-            raise OperationalError("the connection is closed")
-        return self._connection
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection can be used, as far as this process knows."""
-        return self._connection is not None
-
     def is_sound(self) -> bool:
         """Whether the server is still there, as far as can be seen without a request."""
         # No reply is due, so anything to read means the end of the connection.
@@ -162,10 +118,6 @@ class PostgresqlConnection:
     def fileno(self) -> int:
         """Return the descriptor to poll."""
         return self.libpq.socket
-
-    def close(self) -> None:
-        """Close the connection; the server aborts the request under way, if it can."""
-        self._disconnect()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -177,17 +129,6 @@ class PostgresqlConnection:
         self.libpq.exit_pipeline_mode()
         self._poll.unregister(self.libpq.socket)
         self._connection = None
-
-    def abandon_in_child(self) -> None:
-        """Abandon the parent's connection in a forked child, without sending anything on it."""
-        connection, self._connection = self._connection, None
-        if connection is not None and connection.status == ConnStatus.OK:
-            fork.abandon(connection)
-            # Put /dev/null under the same descriptor number. Closing that number later then closes
-            # nothing else.
-            nothing = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nothing, connection.socket)
-            os.close(nothing)
 
 
 def _milliseconds(left: float) -> float:
