@@ -12,7 +12,7 @@ import enum
 import json
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii as json_string
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -318,6 +318,26 @@ class Finding:
     subject: str
     message: str
     remedy: str = ""
+
+    @classmethod
+    def ok(cls, subject: str, message: str) -> Self:
+        """Return a finding that needs no action."""
+        return cls("ok", subject, message)
+
+    @classmethod
+    def note(cls, subject: str, message: str, remedy: str = "") -> Self:
+        """Return a finding that an operator should know."""
+        return cls("note", subject, message, remedy)
+
+    @classmethod
+    def warning(cls, subject: str, message: str, remedy: str = "") -> Self:
+        """Return a finding about a promise that holds only in part."""
+        return cls("warning", subject, message, remedy)
+
+    @classmethod
+    def error(cls, subject: str, message: str, remedy: str = "") -> Self:
+        """Return a finding about something without which locks do not work."""
+        return cls("error", subject, message, remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,16 +39,14 @@ def statistics(answer: TextLines) -> dict[str, str]:
 def findings(facts: Facts) -> list[Finding]:
     """Return all findings, in the order of the checks and not by severity."""
     return [
-        Finding("note", "version", f"memcached {facts.general.get('version', 'of no version')}"),
-        Finding(
-            "note",
+        Finding.note("version", f"memcached {facts.general.get('version', 'of no version')}"),
+        Finding.note(
             "promise",
             "a restart, flush_all or an eviction frees every lock while its holder believes in it "
             "until the next renewal; there are no fencing tokens",
             "use it where a second holder costs work and not data; else another backend",
         ),
-        Finding(
-            "note",
+        Finding.note(
             "ttl",
             "the server counts whole seconds: what a crashed holder had is free up to two seconds "
             "after its ttl",
@@ -67,8 +65,7 @@ def _evictions(facts: Facts) -> Iterator[Finding]:
         if name.endswith(":evicted") and int(number)
     }
     if facts.settings.get("evictions") == "off":
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "evictions",
             "this server evicts nothing (-M): once it is full it refuses what changes an item, and "
             "removes that item: a lock that somebody merely asks for is free then",
@@ -77,44 +74,41 @@ def _evictions(facts: Facts) -> Iterator[Finding]:
         )
     elif evicted:
         classes = ", ".join(f"{number} in class {one}" for one, number in evicted.items())
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "evictions",
             f"items were evicted since the server started ({classes}); a lock among them is free "
             "for anybody, and its holder learns of it at the next renewal",
             "give it more memory (-m), or a server of its own for locks",
         )
     else:
-        yield Finding("ok", "evictions", "nothing was evicted since the server started")
+        yield Finding.ok("evictions", "nothing was evicted since the server started")
 
 
 def _memory(facts: Facts) -> Iterator[Finding]:
     limit = int(facts.general.get("limit_maxbytes") or 0)
     used = int(facts.general.get("bytes") or 0)
     if limit and used >= limit * NEARLY_FULL_FRACTION:
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "memory",
             f"{used / limit:.0%} of its {limit // 2**20} MB are used: it is about to evict, or to "
             "refuse",
             "give it more memory (-m), or a server of its own for locks",
         )
     elif limit:
-        yield Finding("ok", "memory", f"{used / limit:.0%} of {limit // 2**20} MB are used")
+        yield Finding.ok("memory", f"{used / limit:.0%} of {limit // 2**20} MB are used")
 
 
 def _uptime(facts: Facts) -> Iterator[Finding]:
     uptime = int(facts.general.get("uptime") or 0)
     if uptime < facts.longest_ttl:
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "uptime",
             f"the server was started {uptime} s ago, and forgot every lock then: who held one for "
             "longer may believe in it still",
             "wait as long as the longest ttl before work that must not be done twice",
         )
     else:
-        yield Finding("ok", "uptime", f"the server runs for {uptime} s")
+        yield Finding.ok("uptime", f"the server runs for {uptime} s")
 
 
 def _authentication(facts: Facts) -> Iterator[Finding]:
@@ -122,18 +116,16 @@ def _authentication(facts: Facts) -> Iterator[Finding]:
     requires_login = facts.settings.get("auth_enabled_ascii", "no") != "no"
     listens = facts.settings.get("inter", "")
     if requires_login:
-        yield Finding("ok", "authentication", "a user and a password are asked for")
+        yield Finding.ok("authentication", "a user and a password are asked for")
     elif facts.address.login is not None:
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "authentication",
             "we have a user and a password, and this server asks for none: anybody who reaches it "
             "may delete every lock",
             "give it an auth file (-Y), or correct the address",
         )
     elif _is_public(listens):
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "authentication",
             f"anybody who reaches {listens or 'any address of this server'} may delete every lock: "
             "no password is asked for",
@@ -141,8 +133,8 @@ def _authentication(facts: Facts) -> Iterator[Finding]:
             "file (-Y) and TLS (-Z)",
         )
     else:
-        yield Finding(
-            "note", "authentication", f"no password is asked for; it listens on {listens} alone"
+        yield Finding.note(
+            "authentication", f"no password is asked for; it listens on {listens} alone"
         )
 
 

@@ -63,17 +63,15 @@ def version_of(version: str) -> Finding:
     oldest = OLDEST_SERVER[kind]
     if number is not None and (int(number[1]), int(number[2])) < oldest:
         needed = ".".join(map(str, oldest))
-        return Finding(
-            "error",
+        return Finding.error(
             "server",
             f"{kind} {version}, which lacks what Lockfast's statements need",
             f"{kind} {needed} or newer is needed",
         )
     if number is None or (int(number[1]), int(number[2])) >= OLDEST_TRIED[kind]:
-        return Finding("ok", "server", f"{kind} {version}")
+        return Finding.ok("server", f"{kind} {version}")
     tried = ".".join(map(str, OLDEST_TRIED[kind]))
-    return Finding(
-        "note",
+    return Finding.note(
         "server",
         f"{kind} {version}, on which the tests do not run: the oldest they run on is {tried}",
         "run `lockfast challenge` against it before you rely on it",
@@ -82,9 +80,8 @@ def version_of(version: str) -> Finding:
 
 def _durability(flush: int) -> Finding:
     if flush == 1:
-        return Finding("ok", "durability", "what was committed survives a crash of the machine")
-    return Finding(
-        "warning",
+        return Finding.ok("durability", "what was committed survives a crash of the machine")
+    return Finding.warning(
         "durability",
         f"innodb_flush_log_at_trx_commit is {flush}: a crash forgets leases and tokens of the "
         "last second",
@@ -94,10 +91,9 @@ def _durability(flush: int) -> Finding:
 
 def _replicas(has_binlog: int, sync: int) -> Finding:
     if not has_binlog:
-        return Finding("ok", "replication", "none: there is no binary log")
+        return Finding.ok("replication", "none: there is no binary log")
     synced = "" if sync == 1 else f"; sync_binlog is {sync}"
-    return Finding(
-        "note",
+    return Finding.note(
         "replication",
         f"this server may have replicas{synced}: a failover forgets the leases whose commit had "
         "not arrived there",
@@ -110,17 +106,15 @@ def _isolation(settings: Mapping[str, str]) -> Finding:
     logs = settings.get("log_bin") == "ON" and settings.get("binlog_format") == "STATEMENT"
     if logs:
         # With this format, InnoDB refuses every write of a READ COMMITTED transaction.
-        return Finding(
-            "error",
+        return Finding.error(
             "isolation",
             "binlog_format is STATEMENT, which cannot log what is written at READ COMMITTED, as "
             "our statements need it: nothing can be locked",
             "set binlog_format to MIXED or ROW",
         )
     if level == "READ-COMMITTED":
-        return Finding("ok", "isolation", "read committed, whatever the server's default is")
-    return Finding(
-        "error",
+        return Finding.ok("isolation", "read committed, whatever the server's default is")
+    return Finding.error(
         "isolation",
         f"our session is at {level or 'an unknown level'}, although READ COMMITTED was asked for: "
         "a read after a lock may miss what others have just written",
@@ -138,9 +132,8 @@ def _keepalives(settings: Mapping[str, str]) -> Finding:
     seconds = min(noticed)
     if seconds <= SLOW_TO_NOTICE_SECONDS:
         said = f"a client that vanished is noticed after {seconds:.0f} s"
-        return Finding("ok", "keepalives", said)
-    return Finding(
-        "note",
+        return Finding.ok("keepalives", said)
+    return Finding.note(
         "keepalives",
         f"the server notices only after {seconds:.0f} s that a client's machine has vanished: so "
         "long its connections are taken",
@@ -151,8 +144,7 @@ def _keepalives(settings: Mapping[str, str]) -> Finding:
 
 def not_there(tables: MysqlTables) -> Finding:
     """Return the finding for missing tables; a server also hides tables from unprivileged users."""
-    return Finding(
-        "note",
+    return Finding.note(
         "tables",
         f"the tables {tables.door}, {tables.place} are not there yet, or this user may do nothing "
         "with them; the first use makes them, if it may",
@@ -162,8 +154,7 @@ def not_there(tables: MysqlTables) -> Finding:
 
 def not_allowed(refusal: str, tables: MysqlTables) -> Finding:
     """Return the finding for a refused permission check."""
-    return Finding(
-        "error",
+    return Finding.error(
         "permissions",
         refusal,
         "GRANT SELECT, INSERT, UPDATE, DELETE on both to this user, if they are Lockfast's: "
@@ -173,8 +164,6 @@ def not_allowed(refusal: str, tables: MysqlTables) -> Finding:
 
 def allowed(tables: MysqlTables) -> Finding:
     """Return the finding for complete permissions."""
-    return Finding(
-        "ok",
-        "permissions",
-        f"this user may do all that is needed on {tables.door}, {tables.place}",
+    return Finding.ok(
+        "permissions", f"this user may do all that is needed on {tables.door}, {tables.place}"
     )

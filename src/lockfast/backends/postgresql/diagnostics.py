@@ -33,8 +33,7 @@ def replication(settings: Mapping[str, str], standbys: Sequence[Standby]) -> lis
     there = [one for one in standbys if one.state is None or one.state in SYNCHRONOUS]
     if waits and not there:
         return [
-            Finding(
-                "error",
+            Finding.error(
                 "replication",
                 f"every commit waits for a standby (synchronous_standby_names is {waited_for!r}), "
                 "and none of them is there: nothing can be locked",
@@ -42,17 +41,14 @@ def replication(settings: Mapping[str, str], standbys: Sequence[Standby]) -> lis
             )
         ]
     if not standbys:
-        return [Finding("ok", "replication", "no standby follows: nothing fails over to one")]
+        return [Finding.ok("replication", "no standby follows: nothing fails over to one")]
     if waits:
-        return [
-            Finding("ok", "replication", "a commit counts when a synchronous standby has it too")
-        ]
+        return [Finding.ok("replication", "a commit counts when a synchronous standby has it too")]
     remedy = "set synchronous_standby_names"
     if waited_for:
         remedy = f"ALTER ROLE ... SET synchronous_commit = on (it is {commit}), for those who lock"
     return [
-        Finding(
-            "warning",
+        Finding.warning(
             "replication",
             f"commits do not wait for the {len(standbys)} standby(s): a failover forgets leases "
             "that were just granted, and their tokens, so two may both believe they hold a lock",
@@ -157,18 +153,16 @@ def _server(facts: ServerFacts) -> Iterator[Finding]:
     major, minor = divmod(facts.version, 10_000)
     what = f"{facts.where} is PostgreSQL {major}.{minor}"
     if major < OLDEST_SERVER:
-        yield Finding(
-            "error",
+        yield Finding.error(
             "server",
             f"{what}, which lacks what Lockfast's statements need",
             f"PostgreSQL {OLDEST_SERVER} or newer is needed",
         )
     else:
-        yield Finding("ok", "server", what)
+        yield Finding.ok("server", what)
     encoding = facts.settings.get("server_encoding", "UTF8")
     if encoding != "UTF8":
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "encoding",
             f"this database's encoding is {encoding}: an owner or a label with another letter is "
             "refused",
@@ -178,15 +172,13 @@ def _server(facts: ServerFacts) -> Iterator[Finding]:
 
 def _pooler(facts: ServerFacts) -> Finding:
     if facts.room == 1:
-        return Finding(
-            "warning",
+        return Finding.warning(
             "one connection",
             f"{ONE_CONNECTION}; all else is as safe as with more",
             "give them a pool with room for two, or the URL",
         )
     if facts.push is False:
-        return Finding(
-            "warning",
+        return Finding.warning(
             "pooler",
             "notifications do not reach us, most likely because of a pooler in transaction mode: "
             "who waits has to ask again and again, and no statement can be prepared; all else is "
@@ -194,25 +186,22 @@ def _pooler(facts: ServerFacts) -> Finding:
             "give the server's own address for the locks, or a pooler in session mode",
         )
     if facts.is_pooled:
-        return Finding(
-            "ok",
+        return Finding.ok(
             "pooler",
             "a pooler that lets a connection be ours (session mode); statements are not prepared",
         )
-    return Finding("ok", "pooler", "no pooler stands between us and the server")
+    return Finding.ok("pooler", "no pooler stands between us and the server")
 
 
 def _writable(facts: ServerFacts) -> Iterator[Finding]:
     if facts.is_standby:
-        yield Finding(
-            "error",
+        yield Finding.error(
             "replication",
             f"{facts.where} is a standby, which takes no writes: nothing can be locked",
             "give the primary's address, or all of them (postgresql://host1,host2/database)",
         )
     elif facts.settings.get("default_transaction_read_only") == "on":
-        yield Finding(
-            "error",
+        yield Finding.error(
             "read only",
             "default_transaction_read_only is on: nothing can be locked",
             f"ALTER ROLE {facts.rights.user} SET default_transaction_read_only = off",
@@ -221,48 +210,41 @@ def _writable(facts: ServerFacts) -> Iterator[Finding]:
 
 def _durability(settings: Mapping[str, str]) -> Iterator[Finding]:
     if settings.get("fsync") == "off":
-        yield Finding(
-            "error",
+        yield Finding.error(
             "durability",
             "fsync is off: a power cut may destroy the whole database, not only the locks",
             "fsync = on, and a restart",
         )
     elif settings.get("synchronous_commit") == "off":
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "durability",
             "synchronous_commit is off: a server that crashes forgets the leases and tokens of "
             "its last second, so two may both believe they hold a lock, with the same token",
             "ALTER ROLE or ALTER DATABASE ... SET synchronous_commit = on, for those who lock",
         )
     else:
-        yield Finding("ok", "durability", "every grant is on disk before it counts")
+        yield Finding.ok("durability", "every grant is on disk before it counts")
 
 
 def _permissions(rights: Rights) -> Finding:
     names = ", ".join(rights.tables)
     grant = f"GRANT {', '.join(NEEDED_PRIVILEGES)} ON {names} TO {rights.user}"
     if rights.schema_is_there and not rights.may_use:
-        return Finding(
-            "error",
+        return Finding.error(
             "permissions",
             f"{rights.user} may not use the schema {rights.schema}",
             f'GRANT USAGE ON SCHEMA "{rights.schema}" TO {rights.user}; {grant}',
         )
     if rights.mismatch is not None:
-        return Finding(
-            "error", "permissions", rights.mismatch, "another table= or schema= in the URL"
-        )
+        return Finding.error("permissions", rights.mismatch, "another table= or schema= in the URL")
     if len(rights.missing) < len(rights.tables):
         if rights.may_make:
-            return Finding(
-                "note",
+            return Finding.note(
                 "tables",
                 f"the tables {names} are not there yet; the first use makes them",
                 "lockfast init makes them now",
             )
-        return Finding(
-            "error",
+        return Finding.error(
             "tables",
             f"the tables {names} are not there, and {rights.user} may not make them",
             f"run lockfast init as a user that may, then {grant}",
@@ -270,16 +252,15 @@ def _permissions(rights: Rights) -> Finding:
     lacking = {one: missing for one, missing in rights.missing.items() if missing}
     if lacking:
         said = "; ".join(f"{', '.join(missing)} on {one}" for one, missing in lacking.items())
-        return Finding("error", "permissions", f"{rights.user} may not {said}", grant)
-    return Finding("ok", "permissions", f"{rights.user} may do all that is needed on {names}")
+        return Finding.error("permissions", f"{rights.user} may not {said}", grant)
+    return Finding.ok("permissions", f"{rights.user} may do all that is needed on {names}")
 
 
 def _isolation(settings: Mapping[str, str]) -> Finding:
     level = settings.get("transaction_isolation", "read committed")
     if level == "read committed":
-        return Finding("ok", "isolation", "read committed, whatever the server's default is")
-    return Finding(
-        "error",
+        return Finding.ok("isolation", "read committed, whatever the server's default is")
+    return Finding.error(
         "isolation",
         f"our transactions run as {level}, although we set READ COMMITTED: a read after a lock may "
         "miss what others have just written",
@@ -289,14 +270,13 @@ def _isolation(settings: Mapping[str, str]) -> Finding:
 
 def _snapshot(oldest: Snapshot | None) -> Finding:
     if oldest is None:
-        return Finding("ok", "old snapshot", "nobody keeps the tables from being cleaned")
+        return Finding.ok("old snapshot", "nobody keeps the tables from being cleaned")
     age = f"{oldest.transactions} transactions"
     if oldest.seconds is not None:
         age = f"{oldest.seconds:.0f} s and {age}"
     if oldest.transactions < OLD_TRANSACTIONS and (oldest.seconds or 0.0) < OLD_SNAPSHOT_SECONDS:
-        return Finding("ok", "old snapshot", f"the oldest is {age} old ({oldest.whose})")
-    return Finding(
-        "warning",
+        return Finding.ok("old snapshot", f"the oldest is {age} old ({oldest.whose})")
+    return Finding.warning(
         "old snapshot",
         f"{oldest.whose} looks at the database as it was {age} ago: until it ends, no row that "
         "changed since is cleaned, and locks that are used often get slower and slower",
@@ -308,8 +288,7 @@ def _timeouts(settings: Mapping[str, str]) -> Iterator[Finding]:
     # Our own transactions end after two idle seconds in any case, because each transaction sets
     # that timeout.
     if settings.get("idle_in_transaction_session_timeout", "0") == "0":
-        yield Finding(
-            "note",
+        yield Finding.note(
             "forgotten transactions",
             "idle_in_transaction_session_timeout is 0: a transaction that an application forgets "
             "is never ended, and keeps the tables from being cleaned",
@@ -317,13 +296,12 @@ def _timeouts(settings: Mapping[str, str]) -> Iterator[Finding]:
         )
     else:
         milliseconds = int(settings["idle_in_transaction_session_timeout"])
-        yield Finding(
-            "ok", "forgotten transactions", f"they are ended after {milliseconds / 1000:g} s"
+        yield Finding.ok(
+            "forgotten transactions", f"they are ended after {milliseconds / 1000:g} s"
         )
     idle = int(settings.get("idle_session_timeout", "0")) / 1000
     if idle:
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "idle sessions",
             f"idle_session_timeout is {idle:g} s: it ends the connection that listens, which is "
             "idle by nature; until there is another, who waits is not woken",
@@ -339,10 +317,9 @@ def _keepalives(facts: ServerFacts) -> Iterator[Finding]:
         return  # this is a Unix socket, or the pooler's connection
     seconds = idle + interval * count
     if seconds <= SLOW_TO_NOTICE_SECONDS:
-        yield Finding("ok", "keepalives", f"a client that vanished is noticed after {seconds} s")
+        yield Finding.ok("keepalives", f"a client that vanished is noticed after {seconds} s")
         return
-    yield Finding(
-        "note",
+    yield Finding.note(
         "keepalives",
         f"the server notices only after {seconds} s that a client's machine has vanished: so long "
         "its connections are taken",
@@ -363,16 +340,14 @@ def _connections(facts: ServerFacts) -> Iterator[Finding]:
     left = most - facts.connections - sum(int(settings.get(one, "0")) for one in kept)
     said = f"{max(0, left)} of {most} connections are left"
     if left < CONNECTIONS_PER_CLIENT:
-        yield Finding(
-            "warning",
+        yield Finding.warning(
             "connections",
             f"{said}, and a client takes up to {CONNECTIONS_PER_CLIENT}: the next may be "
             "turned away",
             "raise max_connections, put a pooler before the server, or give fewer connections=",
         )
         return
-    yield Finding(
-        "ok",
+    yield Finding.ok(
         "connections",
         f"{said}: {left // CONNECTIONS_PER_CLIENT} clients more, "
         f"of {CONNECTIONS_PER_CLIENT} at most",

@@ -15,9 +15,8 @@ def clock_ahead(theirs: float, *, before: float, after: float) -> float:
 def clock_finding(ahead: float) -> Finding:
     """Return the finding for a clock that is at least `ahead` seconds ahead of ours."""
     if abs(ahead) <= CLOCK_SKEW_SECONDS:
-        return Finding("ok", "clock", "the server's clock agrees with ours")
-    return Finding(
-        "warning",
+        return Finding.ok("clock", "the server's clock agrees with ours")
+    return Finding.warning(
         "clock",
         f"the server's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} ours: "
         "leases end by it, so putting it right by a jump forward ends them early, and a jump back "

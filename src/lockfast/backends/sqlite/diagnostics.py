@@ -18,9 +18,8 @@ def findings(connection: SqliteConnection, *, synchronous: str, deadline: float)
     )
     disk = here.file_system(connection.path.parent) or "disk"
     return [
-        Finding("ok", "file", f"{connection.path}, on {disk}"),
-        Finding(
-            "note",
+        Finding.ok("file", f"{connection.path}, on {disk}"),
+        Finding.note(
             "reach",
             "excludes processes that open this very file on this machine, and no others",
             "for several machines use a server, such as redis://",
@@ -32,9 +31,8 @@ def findings(connection: SqliteConnection, *, synchronous: str, deadline: float)
 
 def _durability(synchronous: str) -> Finding:
     if synchronous == "full":
-        return Finding("ok", "durability", "every grant is on disk before it counts")
-    return Finding(
-        "note",
+        return Finding.ok("durability", "every grant is on disk before it counts")
+    return Finding.note(
         "durability",
         "a power cut may lose the last grants and their tokens; a killed process loses none",
         "add ?synchronous=full to the URL if tokens must survive a power cut",
@@ -43,9 +41,8 @@ def _durability(synchronous: str) -> Finding:
 
 def _integrity(rows: list[tuple[str]]) -> Finding:
     if rows == [("ok",)]:
-        return Finding("ok", "integrity", "the file is sound")
-    return Finding(
-        "error",
+        return Finding.ok("integrity", "the file is sound")
+    return Finding.error(
         "integrity",
         f"the file is damaged: {rows[0][0]}",
         "stop its users, move it away and let Lockfast make a new one",
