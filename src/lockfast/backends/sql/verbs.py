@@ -332,28 +332,16 @@ class Verbs:
         needs: Needs = NEEDS_NOTHING,
         front: int | None = FRONT_ROWS,
     ) -> Steps[Decided[T]]:
-        return self._through(
-            key, lambda door: Decided(act(door), door.woken), needs=needs, front=front
-        )
-
-    def _through(
-        self,
-        key: bytes,
-        act: Callable[[PartialDoor], T],
-        *,
-        needs: Needs,
-        front: int | None = FRONT_ROWS,
-    ) -> Steps[T]:
         while True:
             door = yield from read(self._dialect, key, needs, front=front)
-            answer = act(door)
+            decided = Decided(act(door), door.woken)
             if not door.fell_short or front is None:
                 break
             front *= READ_GROWTH
         changes = self._dialect.save(Change(key, door))
         if changes:
             yield changes
-        return answer
+        return decided
 
     def _key(self, name: str) -> bytes:
         return storage_key(self._namespace, name)
