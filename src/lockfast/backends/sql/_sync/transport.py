@@ -116,26 +116,20 @@ class SqlTransport(Generic[ConnectionT]):
     ) -> T:
         """Run the steps in one transaction; repeat them if a conflict made the server roll back."""
 
-        def trips(framing: Framing) -> RoundTrips[T]:
-            return RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
+        def work(connection: ConnectionT, until: float) -> T:
+            framing = self._framing_of(connection)
+            trips = RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
+            return self._do(connection, trips, until)
 
-        return self._patiently(
-            lambda connection, until: self._do(
-                connection, trips(self._framing_of(connection)), until
-            ),
-            deadline,
-            turn,
-        )
+        return self._patiently(work, deadline, turn)
 
     def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
         """Run steps without a transaction; the steps only read, or only create the tables."""
 
-        def trips() -> RoundTrips[T]:
-            return RoundTrips(begin(), begin=(), commit=())
+        def work(connection: ConnectionT, until: float) -> T:
+            return self._do(connection, RoundTrips(begin(), begin=(), commit=()), until)
 
-        return self._patiently(
-            lambda connection, until: self._do(connection, trips(), until), deadline
-        )
+        return self._patiently(work, deadline)
 
     def subscribe(
         self,
