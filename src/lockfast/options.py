@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from lockfast.events import Hook
 
@@ -320,20 +320,29 @@ def checked_keywords(
     *,
     accepted: Collection[str],
     what: str,
-    unlisted: Collection[str] = (),
+    aliases: Mapping[str, str] = {},
+    hints: Mapping[str, str] = {},
 ) -> None:
-    """Raise on unknown options, listing the accepted ones, except other names of the same."""
-    unknown = sorted(set(given).difference(accepted, unlisted))
+    """Raise on unknown options, listing the accepted ones.
+
+    Aliases are accepted too, but not listed. A hint replaces the guess at what an option meant.
+    """
+    unknown = sorted(set(given).difference(accepted, aliases))
     if unknown:
-        hints = [_OTHER_LIBRARIES[one] for one in unknown if one in _OTHER_LIBRARIES]
-        suggestions = [one for word in unknown for one in closest(word, accepted)]
-        if suggestions and not hints:
-            hints = [f"did you mean {', '.join(suggestions)}?"]
+        known = {**_OTHER_LIBRARIES, **hints}
+        found = dict.fromkeys(known[one] for one in unknown if one in known)
+        alike = (one for word in unknown for one in closest(word, [*accepted, *aliases]))
+        meant = list(dict.fromkeys(aliases.get(one, one) for one in alike))[:SUGGESTIONS_MAX]
+        if meant and not found:
+            found = {f"did you mean {' or '.join(meant)}?": None}
         listed = f"accepted: {', '.join(sorted(accepted)) or 'none'}"
         raise ConfigurationError(
-            f"unknown option {', '.join(unknown)} for {what}; {'; '.join([*hints, listed])}"
+            f"unknown option {', '.join(unknown)} for {what}; {'; '.join([*found, listed])}"
         )
 
+
+SUGGESTIONS_MAX = 2
+"""Maximum number of options that an error suggests in place of an unknown one."""
 
 _OTHER_LIBRARIES = {
     "blocking": "acquire() waits, and try_acquire() does not",

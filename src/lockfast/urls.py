@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, parse_qsl
 
 from lockfast.core.descriptor import masked, split
 from lockfast.core.naming import checked_namespace
+from lockfast.core.server_options import server_options
 from lockfast.errors import ConfigurationError, pip_install
 from lockfast.options import checked_keywords, closest
 
@@ -106,15 +107,15 @@ def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[st
     if room is None:
         raise _unknown_scheme(parts.scheme, masked(url))
     in_url = dict(parse_qsl(parts.query, keep_blank_values=True))
-    given = {**in_url, **options}
-    _refuse_removed(given, room, what=f"{parts.scheme}://")
-    backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://")
-    checked_keywords(
-        given,
-        accepted=backend.options,
-        unlisted=backend.option_aliases,
-        what=f"{parts.scheme}://",
-    )
+    what = f"{parts.scheme}://"
+    _refuse_removed({**in_url, **options}, room, what=what)
+    backend = _imported(room, flavour=flavour, needed_by=what)
+    where = masked(parts._replace(query="").geturl())
+    # Read the options of each source before merging them, so that an option in the code overrides
+    # the URL under every name that it has.
+    given: dict[str, Any] = {}
+    for source in (in_url, options):
+        given |= server_options(source, accepted=backend.options, what=what, where=where)
     arguments = declared(room).arguments(parts, namespace)
     return backend(clock=clock, **arguments, **given)
 

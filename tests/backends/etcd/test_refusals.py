@@ -74,7 +74,7 @@ def test_a_url_that_cannot_be_meant(url):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"ssl_ca_certs": "x"}, "etcds://"),
+        ({"tls_ca": "x"}, "write etcds://"),
         ({"username": "clerk"}, "one is missing"),
     ],
 )

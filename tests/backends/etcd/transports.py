@@ -15,6 +15,7 @@ from lockfast.backends.etcd._sync import watcher
 from lockfast.backends.etcd._sync.members import Members
 from lockfast.backends.etcd.replies import Watched, read_reply
 from lockfast.core.descriptor import masked
+from lockfast.core.server_options import server_options
 
 PATIENCE = 20.0
 """A timeout in seconds that no answered request reaches."""
@@ -25,7 +26,9 @@ class OpenWire:
 
     def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
         self.flavour = flavour
-        place = address.of_url(url, where=masked(url), namespace="test", options=options)
+        where = masked(url)
+        ours = server_options(options, accepted=address.OPTIONS, what="etcd://", where=where)
+        place = address.of_url(url, where=where, namespace="test", options=ours)
         kind = Members if flavour.name == "sync" else AsyncMembers
         self.transport = flavour.call(kind, place, clock=flavour.clock)
 

@@ -25,15 +25,15 @@ def test_each_host_is_a_node():
     found = addresses()
 
     assert [one.where for one in found] == [
-        "redis://h1:7001",
-        "redis://[::1]:7002",
-        "redis://h3:6379",
+        "redlock://h1:7001",
+        "redlock://[::1]:7002",
+        "redlock://h3:6379",
     ]
     assert not any(one.server.target.tls for one in found)
 
 
 def test_what_is_said_of_all_is_said_of_each():
-    found = addresses("redlocks://me:se%2Ccret@h1,h2,h3/2", ssl_ca_certs=certificates().authority)
+    found = addresses("redlocks://me:se%2Ccret@h1,h2,h3/2", tls_ca=certificates().authority)
 
     for one in found:
         assert one.server.login.fixed == (b"me", b"se,cret")
@@ -47,7 +47,7 @@ def test_what_is_said_of_one_wins():
 
     assert [one.server.login.password for one in found] == ["a", "shared", "shared"]
     assert [one.server.target.tls is not None for one in found] == [False, True, False]
-    assert found[1].where.startswith("rediss://")
+    assert found[1].where.startswith("redlocks://")
 
 
 def test_one_node_may_be_without_the_tls_of_the_others():
@@ -56,10 +56,19 @@ def test_one_node_may_be_without_the_tls_of_the_others():
     )
 
     assert [one.where for one in found] == [
-        "rediss://h1:6379",
-        "redis://h2:6379",
-        "rediss://h3:6379",
+        "redlocks://h1:6379",
+        "redlock://h2:6379",
+        "redlocks://h3:6379",
     ]
+
+
+def test_a_name_for_all_and_another_name_of_it_for_one_node_is_the_nodes():
+    own = [{"ssl_ca_certs": certificates().authority, "user": "b"}, {}, {}]
+    nodes = addresses("redlocks://h1,h2,h3", nodes=own, tls_verify="ca", username="a")
+
+    assert [one.server.login.username for one in nodes] == ["b", "a", "a"]
+    assert [one.server.target.tls.ca for one in nodes] == [certificates().authority, None, None]
+    assert [one.server.target.tls.verify for one in nodes] == ["ca", "ca", "ca"]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +77,10 @@ def test_one_node_may_be_without_the_tls_of_the_others():
         ("redlock://", {}, "names no host"),
         ("redlock://h1,h1,h2", {}, "names a node twice"),
         ("redlock://h1,h2,h3:x", {}, "'h3:x' is not a host or host:port"),
-        ("redlock://h1,h2,h3/abc", {}, "'abc' is not the number of a database"),
-        (URL, {"nodes": [{}]}, "1 of them, and the URL has 3"),
+        ("redlock://h1,h2,h3/abc", {}, "must be a database number such as /0, not 'abc'"),
+        (URL, {"nodes": [{}]}, "nodes has 1 of them, and the URL 3"),
         (URL, {"nodes": "abc"}, "a list of options for each node"),
-        (URL, {"nodes": [{"colour": "red"}, {}, {}]}, "unknown option colour of a node"),
+        (URL, {"nodes": [{"colour": "red"}, {}, {}]}, "unknown option colour for a node"),
         (URL, {"max_ttl": "long"}, "max_ttl='long': 0.05 s to a week is accepted"),
         (URL, {"node_timeout": 0}, "node_timeout=0"),
         (URL, {"min_validity": -1}, "min_validity=-1"),

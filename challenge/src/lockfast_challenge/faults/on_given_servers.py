@@ -10,7 +10,12 @@ from urllib.parse import parse_qsl
 
 import redis
 
-from lockfast.backends.redis.address import Address, ServerSettings, address_of_url
+from lockfast.backends.redis.address import (
+    Address,
+    ServerSettings,
+    address_of_url,
+    checked_options,
+)
 from lockfast.core.descriptor import masked, split
 from lockfast_challenge.faults.fault import DidNotStrike
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault
@@ -85,7 +90,9 @@ class _SentinelFailover:
 def _address(url: str) -> Address:
     options = dict(parse_qsl(split(url).query))
     options.pop("durability", None)
-    return address_of_url(url.partition("?")[0], where=masked(url), options=options)
+    where = masked(url.partition("?")[0])
+    given = checked_options(options, what="the servers", where=where, has_sentinels=True)
+    return address_of_url(url.partition("?")[0], where=where, options=given)
 
 
 def _client_of(server: ServerSettings) -> redis.Redis:

@@ -8,7 +8,7 @@ from lockfast.errors import ConfigurationError
 from lockfast.model import Crowd
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from lockfast.model import (
         Capabilities,
@@ -35,8 +35,6 @@ class AsyncBackend(Protocol):
     """
 
     capabilities: Capabilities
-    option_aliases: Collection[str] = ()
-    """Other names of options, which are accepted too, but not listed."""
     min_ttl: float
     location: str
     """The store's address for display, without a password."""

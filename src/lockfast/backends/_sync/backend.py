@@ -10,7 +10,7 @@ from lockfast.errors import ConfigurationError
 from lockfast.model import Crowd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lockfast.model import (
         Capabilities,
@@ -37,8 +37,6 @@ class Backend(Protocol):
     """
 
     capabilities: Capabilities
-    option_aliases: Collection[str] = ()
-    """Other names of options, which are accepted too, but not listed."""
     min_ttl: float
     location: str
     """The store's address for display, without a password."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lockfast.backends.network.tls import TLS_OPTIONS, tls_of_options
+from lockfast.backends.network.tls import tls_of_options
 from lockfast.core.descriptor import Endpoint, hosts_in, split
+from lockfast.core.server_options import LOGIN_OPTIONS, TLS_OPTIONS
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 2379
 
-OPTIONS = TLS_OPTIONS | {"password", "username"}
+OPTIONS = TLS_OPTIONS | LOGIN_OPTIONS
 """The options that may accompany the URL."""
 
 
@@ -57,18 +58,12 @@ def of_url(url: str, *, where: str, namespace: str, options: Mapping[str, Any]) 
     parts = split(url)
     login, _, hosts = parts.netloc.rpartition("@")
     user, _, password = login.partition(":")
-    user = str(options.get("username", unquote(user)))
-    password = str(options.get("password", unquote(password)))
+    user = options.get("username", unquote(user))
+    password = options.get("password", unquote(password))
     if bool(user) != bool(password):
         raise ConfigurationError(f"{where}: a login is a user and a password; one is missing")
     # Newer etcd members refuse clients that do not name the protocol in the TLS handshake.
-    tls = tls_of_options(
-        options,
-        where=where,
-        tls_by_scheme=parts.scheme == "etcds",
-        secure_scheme="etcds",
-        protocols=("h2",),
-    )
+    tls = tls_of_options(options, where=where, scheme=parts.scheme, protocols=("h2",))
     found = tuple(Endpoint(*one) for one in hosts_in(hosts, port=DEFAULT_PORT, where=where))
     path = unquote(parts.path).strip("/")
     return Address(

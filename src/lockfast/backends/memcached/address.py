@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from lockfast.backends.network.target import Target
-from lockfast.backends.network.tls import TLS_ALIASES, TLS_OPTIONS, tls_of_options
+from lockfast.backends.network.tls import tls_of_options
 from lockfast.core.descriptor import Endpoint
+from lockfast.core.server_options import LOGIN_OPTIONS, TLS_OPTIONS
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 11211
 
-OPTIONS = TLS_OPTIONS | {"password", "username"}
+OPTIONS = TLS_OPTIONS | LOGIN_OPTIONS
 """Options accepted in the URL's query string, or as keyword arguments."""
-
-OPTION_ALIASES = TLS_ALIASES.keys() | {"user"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Address:
         return self.target.where
 
 
-def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
+def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Address:
     """Return the address in `memcached://user:password@host:11211`; options override it."""
     if "," in url.partition("://")[2].rpartition("@")[2]:
         raise ConfigurationError(
@@ -49,8 +48,8 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
         raise ConfigurationError(f"{where}: the port is a number below 65536") from None
     if not parts.hostname or parts.path.strip("/"):
         raise ConfigurationError(f"{where}: write memcached://host:11211, and no path behind it")
-    user = str(options.get("username", options.get("user", unquote(parts.username or ""))))
-    password = str(options.get("password", unquote(parts.password or "")))
+    user = options.get("username", unquote(parts.username or ""))
+    password = options.get("password", unquote(parts.password or ""))
     target = Target(where, Endpoint(parts.hostname, port), tls=tls_of_options(options, where=where))
     return Address(target, _login(user, password, where=where))
 

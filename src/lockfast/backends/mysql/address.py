@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from lockfast.backends.network.tls import TLS_OPTIONS, tls_of_options
+from lockfast.backends.network.tls import tls_of_options
+from lockfast.core.server_options import LOGIN_OPTIONS, TLS_OPTIONS
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 3306
 
-OPTIONS = TLS_OPTIONS | {"connections", "password", "table", "unix_socket", "user"}
+OPTIONS = TLS_OPTIONS | LOGIN_OPTIONS | {"connections", "table", "unix_socket"}
 """The options accepted in the URL's query string or as keyword arguments."""
 
 
@@ -26,7 +27,7 @@ class Address:
     settings: Mapping[str, Any] = field(repr=False)
 
 
-def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
+def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Address:
     """Return the address in `mysql://user:password@host:3306/database`; options take precedence."""
     parts = urlsplit(url)
     try:
@@ -39,22 +40,20 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
             f"{where} names no database; write {parts.scheme}://user:password@host/database, "
             "and percent-encode what is special in it"
         )
-    login = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
-    given = {key: str(value) for key, value in options.items() if key in (*login, "unix_socket")}
-    socket = given.pop("unix_socket", None)
+    user = options.get("username", unquote(parts.username or ""))
+    if not user:
+        raise ConfigurationError(
+            f"{where} names no user; write {parts.scheme}://user:password@host/database"
+        )
     settings: dict[str, Any] = {
         "host": parts.hostname or "127.0.0.1",
         "port": port,
         "database": database,
-        **login,
-        **given,
+        "user": user,
+        "password": options.get("password", unquote(parts.password or "")),
     }
-    if not settings["user"]:
-        raise ConfigurationError(
-            f"{where} names no user; write {parts.scheme}://user:password@host/database"
-        )
-    if socket is not None:
-        settings["unix_socket"] = socket
+    if "unix_socket" in options:
+        settings["unix_socket"] = str(options["unix_socket"])
     if (tls := tls_of_options(options, where=where)) is not None:
         settings["ssl"] = tls.context()
     return Address(where, settings)

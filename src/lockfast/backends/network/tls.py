@@ -9,46 +9,15 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from lockfast.core.server_options import SERVER_ALIASES, TLS_OPTIONS
 from lockfast.errors import ConfigurationError
-from lockfast.options import checked_switch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-Verification = Literal["full", "ca", "none"]
-
-TLS_ALIASES = {
-    "ssl": "tls",
-    "ssl_ca": "tls_ca",
-    "ssl_ca_certs": "tls_ca",
-    "ssl_ca_path": "tls_ca_path",
-    "ssl_cert": "tls_cert",
-    "ssl_certfile": "tls_cert",
-    "ssl_key": "tls_key",
-    "ssl_keyfile": "tls_key",
-    "ssl_password": "tls_key_password",
-    "ssl_check_hostname": "tls_verify",
-    "ssl_cert_reqs": "tls_verify",
-}
-"""The names of other libraries, and of older versions of this one, each with ours."""
-
-TLS_OPTIONS = frozenset(TLS_ALIASES.values())
-
-_FULL: Verification = "full"
-_CA: Verification = "ca"
-_NONE: Verification = "none"
-_VERIFICATIONS = {
-    **dict.fromkeys(("full", "true", "1", "yes"), _FULL),
-    "ca": _CA,
-    **dict.fromkeys(("none", "false", "0", "no"), _NONE),
-}
-_REQUIREMENTS = {
-    **dict.fromkeys(("none", "0"), _NONE),
-    **dict.fromkeys(("optional", "1", "required", "2"), _FULL),
-}
-"""How other libraries write it: a word, or a constant of Python's `ssl`."""
+    from lockfast.core.server_options import Verification
 
 
 @dataclass(frozen=True)
@@ -121,38 +90,58 @@ class TlsOptions:
 
 
 def tls_of_options(
-    options: Mapping[str, Any],
-    *,
-    where: str,
-    tls_by_scheme: bool | None = None,
-    secure_scheme: str = "",
-    protocols: tuple[str, ...] = (),
+    options: Mapping[str, Any], *, where: str, scheme: str = "", protocols: tuple[str, ...] = ()
 ) -> TlsOptions | None:
     """Return the TLS options in the options of an address; None if there is to be no TLS.
 
-    `tls_by_scheme` says whether the URL's scheme asks for TLS; without such a scheme the options
-    decide, and any of them means TLS. `secure_scheme` is the scheme that asks for it.
+    The options have our own names. If there is a scheme with TLS and one without, `scheme` decides
+    with the option `tls`; otherwise any TLS option means TLS.
     """
-    given = canonical(options)
-    switch = given.pop("tls", None)
-    if tls_by_scheme is None:
-        is_on = bool(given) if switch is None else checked_switch("tls", switch)
-    elif switch is None:
-        is_on = tls_by_scheme
-    else:
-        is_on = checked_switch("tls", switch)
-        if tls_by_scheme and not is_on:
-            raise ConfigurationError(f"tls={switch!r}: {where} says that TLS is used")
+    given = {name: options[name] for name in sorted(TLS_OPTIONS & options.keys())}
+    switch, other = given.pop("tls", None), scheme_without_tls(scheme)
+    if other and switch is False:
+        raise ConfigurationError(
+            f"{where}: tls=false contradicts {scheme}://; write {other}://, or leave tls out"
+        )
+    secure = scheme_with_tls(scheme)
+    is_on = (bool(other) or (not secure and bool(given))) if switch is None else switch
     if not is_on:
         if given:
-            instead = f"; write {secure_scheme}://" if secure_scheme else " with tls=true"
-            raise ConfigurationError(f"{', '.join(sorted(given))}: only with TLS{instead}")
+            raise needs_tls(given, where=where, scheme=scheme)
         return None
+    for name, value in given.items():
+        if not value and name != "tls_key_password":
+            raise ConfigurationError(f"{where}: {name} is empty; give its value, or leave it out")
     if given.get("tls_key") and not given.get("tls_cert"):
-        raise ConfigurationError("tls_key is the key of a certificate; give tls_cert too")
+        raise ConfigurationError(f"{where}: tls_key is the key of a certificate; give tls_cert too")
     return TlsOptions(
         **{name.removeprefix("tls_"): value for name, value in given.items()}, protocols=protocols
     ).checked(where=where)
+
+
+def needs_tls(options: Collection[str], *, where: str, scheme: str) -> ConfigurationError:
+    """Return the error for TLS options of a server without TLS."""
+    named = ", ".join(sorted(options))
+    need, them = ("needs", named) if len(options) == 1 else ("need", "them")
+    secure = scheme_with_tls(scheme)
+    how = f"write {secure}:// (or add tls=true)" if secure else "write tls=true"
+    return ConfigurationError(f"{where}: {named} {need} TLS; {how}, or leave {them} out")
+
+
+_SECURE_SCHEMES = {"redis": "rediss", "redlock": "redlocks", "etcd": "etcds"}
+_PLAIN_SCHEMES = {secure: plain for plain, secure in _SECURE_SCHEMES.items()}
+
+
+def scheme_with_tls(scheme: str) -> str:
+    """Return the scheme that is like this one, but with TLS; "" if there is none."""
+    base, plus, topology = scheme.partition("+")
+    return f"{_SECURE_SCHEMES[base]}{plus}{topology}" if base in _SECURE_SCHEMES else ""
+
+
+def scheme_without_tls(scheme: str) -> str:
+    """Return the scheme that is like this one, but without TLS; "" if there is none."""
+    base, plus, topology = scheme.partition("+")
+    return f"{_PLAIN_SCHEMES[base]}{plus}{topology}" if base in _PLAIN_SCHEMES else ""
 
 
 _OF_CLIENTS = {
@@ -162,67 +151,22 @@ _OF_CLIENTS = {
 }
 
 
-def tls_of_client(settings: Mapping[str, Any], *, where: str) -> TlsOptions:
-    """Return the TLS options among the settings of a redis-py or valkey-py client.
+def tls_of_client(
+    options: Mapping[str, Any], settings: Mapping[str, Any], *, where: str
+) -> TlsOptions:
+    """Return the TLS options of a redis-py or valkey-py client.
 
-    A setting that is not known here may ask for a stricter check, so it is refused.
+    `options` are those of its settings that have a name of ours. A setting that is not known here
+    may ask for a stricter check, so it is refused.
     """
-    given = canonical(settings)
-    given.pop("tls", None)
-    found = {name.removeprefix("tls_"): value for name, value in given.items()}
+    found = {name.removeprefix("tls_"): options[name] for name in TLS_OPTIONS & options.keys()}
+    found.pop("tls", None)
     for name, value in settings.items():
         if name in _OF_CLIENTS:
             found[_OF_CLIENTS[name]] = value
-        elif name.startswith("ssl_") and name not in TLS_ALIASES and value:
+        elif name.startswith("ssl_") and name not in SERVER_ALIASES and value:
             raise ConfigurationError(
                 f"{where}: this client has the TLS setting {name}, which Lockfast does not have; "
                 "give the locks a URL with TLS options of their own"
             )
     return TlsOptions(**found).checked(where=where)
-
-
-def renamed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all these options, with the TLS options by our own names."""
-    others = {name: options[name] for name in options if name not in TLS_ALIASES}
-    return others | canonical(options)
-
-
-def canonical(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the TLS options among these, by our own names, with `tls_verify` as one word.
-
-    Options of the value None count as not given.
-    """
-    found: dict[str, Any] = {}
-    spelled: dict[str, str] = {}
-    for name, value in options.items():
-        ours = TLS_ALIASES.get(name, name)
-        if ours not in TLS_OPTIONS or value is None:
-            continue
-        if ours == "tls_verify":
-            # Two of its names each turn one check off.
-            meant: Any = _weaker(found.get(ours, _FULL), _verification(name, value))
-        else:
-            meant = value if ours == "tls" else os.fspath(value)
-        if ours != "tls_verify" and found.get(ours, meant) != meant:
-            raise ConfigurationError(
-                f"{spelled[ours]} and {name} mean the same option, and have different values"
-            )
-        found[ours], spelled[ours] = meant, name
-    return found
-
-
-def _weaker(one: Verification, other: Verification) -> Verification:
-    return max(one, other, key=(_FULL, _CA, _NONE).index)
-
-
-def _verification(name: str, value: object) -> Verification:
-    if name == "ssl_check_hostname":
-        return _FULL if checked_switch(name, value) else _CA
-    word = str(value).lower()
-    if name == "ssl_cert_reqs":
-        found = _REQUIREMENTS.get(word.rpartition(".")[2].removeprefix("cert_"))
-    else:
-        found = _VERIFICATIONS.get(word)
-    if found is None:
-        raise ConfigurationError(f"{name}={value!r}: full, ca or none is accepted")
-    return found

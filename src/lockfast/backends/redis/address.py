@@ -1,4 +1,4 @@
-"""ServerSettings addresses, read from a URL or from the application's own client. No I/O.
+"""Addresses of servers, read from a URL or from the application's own client. No I/O.
 
 Only the settings of a client are read. Its connections are never used, because our command could
 wait behind the application's BLPOP, and the client could repeat a request that must not be
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from lockfast.backends.network.target import Target
-from lockfast.backends.network.tls import (
-    TLS_ALIASES,
-    TLS_OPTIONS,
-    tls_of_client,
-    tls_of_options,
-)
+from lockfast.backends.network.tls import tls_of_client, tls_of_options
 from lockfast.backends.redis.handshake import Login
 from lockfast.core.descriptor import Endpoint, hosts_in, split
+from lockfast.core.server_options import (
+    LOGIN_OPTIONS,
+    SERVER_ALIASES,
+    TLS_OPTIONS,
+    server_options,
+)
 from lockfast.errors import ConfigurationError
 from lockfast.platforms import here
 
@@ -30,14 +31,20 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT, DEFAULT_SENTINEL_PORT = 6379, 26379
 
-SERVER_OPTIONS = TLS_OPTIONS | {"client_name", "credential_provider", "db", "password", "username"}
+SERVER_OPTIONS = TLS_OPTIONS | LOGIN_OPTIONS | {"client_name", "credential_provider", "db"}
 """The options of a server, accepted in a URL or as keyword arguments."""
-
-SERVER_ALIASES = TLS_ALIASES.keys()
 
 SENTINEL_OPTIONS = frozenset({"sentinel_password", "sentinel_username"})
 
 Topology = Literal["single", "sentinel", "cluster"]
+
+
+def checked_options(
+    given: Mapping[str, Any], *, what: str, where: str, has_sentinels: bool = False
+) -> dict[str, Any]:
+    """Return the options of servers by our own names; raise for unknown or contradictory ones."""
+    accepted = SERVER_OPTIONS | SENTINEL_OPTIONS if has_sentinels else SERVER_OPTIONS
+    return server_options(given, accepted=accepted, what=what, where=where)
 
 
 def _as_it_is(endpoint: Endpoint) -> Endpoint:
@@ -92,36 +99,39 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
     parts = split(url)
     scheme, _, topology = parts.scheme.partition("+")
     if topology != "sentinel" and (foreign := sorted(SENTINEL_OPTIONS & options.keys())):
-        raise ConfigurationError(f"{', '.join(foreign)}: only for redis+sentinel://")
+        raise ConfigurationError(
+            f"{where}: {', '.join(foreign)} is only for redis+sentinel:// and rediss+sentinel://"
+        )
     settings, hosts = settings_in(url, options)
     if scheme == "unix":
         return Address("single", _at_socket(parts.path, hosts, settings, where=where))
     if not topology:
-        check_place(url, where=where)
-        settings = database_in(url, where=where) | settings
         hosts = f"localhost{hosts}" if not hosts or hosts.startswith(":") else hosts
-        [endpoint] = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
-        return Address("single", server_of(Target(where, endpoint), settings, scheme=parts.scheme))
+        endpoint, *others = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
+        if others:
+            raise ConfigurationError(
+                f"{where} names several servers; accepted: {scheme}+cluster://{hosts} and "
+                f"{scheme}+sentinel://{hosts}/mymaster, and for servers that know nothing of "
+                f"each other {scheme.replace('redis', 'redlock')}://{hosts}"
+            )
+        settings = database_in(url, where=where) | settings
+        return Address("single", server_of(Target(where, endpoint), settings, scheme=scheme))
     server = server_of(Target(where, None), settings, scheme=parts.scheme)
     if topology == "sentinel":
-        service = unquote(parts.path.strip("/"))
-        if not service or "/" in service:
+        service, slash, rest = unquote(parts.path.strip("/")).partition("/")
+        if not service or slash:
+            database = f"; give the database as ?db={rest}" if rest.isdecimal() else ""
             raise ConfigurationError(
                 f"{where} must end in the name under which the Sentinels know the master: "
-                f"{parts.scheme}://host1,host2,host3/mymaster"
+                f"{parts.scheme}://host1,host2,host3/mymaster{database}"
             )
-        login = Login(
-            str(options.get("sentinel_username", "")), str(options.get("sentinel_password", ""))
-        )
+        login = Login(options.get("sentinel_username", ""), options.get("sentinel_password", ""))
         endpoints = endpoints_of(hosts, port=DEFAULT_SENTINEL_PORT, where=where)
         sentinel = ServerSettings(server.target, login)
         return Address("sentinel", server, endpoints, service, sentinel)
     if parts.path.strip("/") or server.db:
         raise ConfigurationError(f"{where}: a cluster has no databases; leave the number out")
     return Address("cluster", server, endpoints_of(hosts, port=DEFAULT_PORT, where=where))
-
-
-_SECURE = {"redis": "rediss", "redlock": "redlocks"}
 
 
 def settings_in(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -134,19 +144,16 @@ def settings_in(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], s
 
 def server_of(target: Target, settings: Mapping[str, Any], *, scheme: str) -> ServerSettings:
     """Return a server with these settings; `scheme` is that of the URL, and may ask for TLS."""
-    base, plus, topology = scheme.partition("+")
-    is_secure = base in _SECURE.values()
-    tls = tls_of_options(
-        settings,
-        where=target.where,
-        tls_by_scheme=is_secure,
-        secure_scheme=f"{_SECURE.get(base, base)}{plus}{topology}",
-    )
+    tls = tls_of_options(settings, where=target.where, scheme=scheme)
+    return _server_at(replace(target, tls=tls), settings)
+
+
+def _server_at(target: Target, settings: Mapping[str, Any]) -> ServerSettings:
     return ServerSettings(
-        replace(target, tls=tls),
-        _login(settings),
-        _database(settings.get("db")),
-        _client_name(settings.get("client_name")),
+        target,
+        _login(settings, where=target.where),
+        _database(settings.get("db"), where=target.where),
+        _client_name(settings.get("client_name"), where=target.where),
     )
 
 
@@ -155,40 +162,45 @@ def _at_socket(path: str, hosts: str, settings: Mapping[str, Any], *, where: str
         raise ConfigurationError("unix:// needs sockets that Python does not have on Windows")
     if hosts or not path.strip("/"):
         raise ConfigurationError("unix:// takes the path of a socket: unix:///run/redis.sock")
-    server = server_of(Target(where, None, unquote(path)), settings, scheme="unix")
-    if server.target.tls is not None:
-        raise ConfigurationError(f"{where}: a socket of this machine has no TLS; leave tls out")
-    return server
+    foreign = sorted(TLS_OPTIONS & settings.keys())
+    if foreign and settings.get("tls") is not False:
+        raise ConfigurationError(
+            f"{where}: a socket of this machine has no TLS; leave {', '.join(foreign)} out"
+        )
+    return _server_at(Target(where, None, unquote(path)), settings)
 
 
-def _login(settings: Mapping[str, Any]) -> Login:
-    username, password = (str(settings.get(one) or "") for one in ("username", "password"))
+def _login(settings: Mapping[str, Any], *, where: str) -> Login:
+    username, password = (settings.get(one) or "" for one in ("username", "password"))
     provider = settings.get("credential_provider")
     if provider is not None and (username or password):
         raise ConfigurationError(
-            "credential_provider returns user and password, so give no others beside it"
+            f"{where}: credential_provider returns user and password, so give no others beside it"
         )
     if provider is not None and not hasattr(provider, "get_credentials"):
         raise ConfigurationError(
-            "credential_provider is an object with get_credentials(), as in redis-py, not "
-            f"{type(provider).__name__}"
+            f"{where}: credential_provider is an object with get_credentials(), as in redis-py, "
+            f"not {type(provider).__name__}"
         )
     return Login(username, password, provider)
 
 
-def _database(given: object) -> int:
+def _database(given: object, *, where: str) -> int:
     if given is None:
         return 0
     if not (str(given).isascii() and str(given).isdecimal()):
-        raise ConfigurationError(f"db={given!r}: the number of a database is accepted")
+        raise ConfigurationError(
+            f"{where}: db must be a database number such as 0, not {str(given)!r}"
+        )
     return int(str(given))
 
 
-def _client_name(given: object) -> str:
+def _client_name(given: object, *, where: str) -> str:
     name = "" if given is None else str(given)
     if any(not "!" <= one <= "~" for one in name):
         raise ConfigurationError(
-            f"client_name={name!r}: Redis accepts printable ASCII characters without spaces"
+            f"{where}: client_name={name!r}: Redis accepts printable ASCII characters without "
+            "spaces"
         )
     return name
 
@@ -196,20 +208,6 @@ def _client_name(given: object) -> str:
 def endpoints_of(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
     """Return the hosts in a URL, each with its port."""
     return tuple(Endpoint(*one) for one in hosts_in(hosts, port=port, where=where))
-
-
-def check_place(url: str, *, where: str) -> None:
-    """Raise if a single-server URL names several servers; an empty host means localhost."""
-    parts = split(url)
-    places = parts.netloc.rpartition("@")[2]
-    if not places or places.startswith(":"):
-        places = f"localhost{places}"
-    if len(hosts_in(places, port=DEFAULT_PORT, where=where)) > 1:
-        raise ConfigurationError(
-            f"{where} names several servers; accepted: {parts.scheme}+cluster://{places} and "
-            f"{parts.scheme}+sentinel://{places}/mymaster, and for servers that know nothing of "
-            f"each other {parts.scheme.replace('redis', 'redlock')}://{places}"
-        )
 
 
 def database_in(url: str, *, where: str) -> dict[str, int]:
@@ -221,8 +219,8 @@ def database_in(url: str, *, where: str) -> dict[str, int]:
     path = unquote(split(url).path).strip("/")
     if path and not (path.isascii() and path.isdecimal()):
         raise ConfigurationError(
-            f"{where}: {path!r} is not the number of a database; to keep applications apart in "
-            "one database, give each a namespace="
+            f"{where}: the path must be a database number such as /0, not {path!r}; to keep "
+            "applications apart in one database, give each a namespace="
         )
     return {"db": int(path)} if path else {}
 
@@ -260,15 +258,13 @@ def address_of_client(client: object) -> Address:
 def _server_of_client(
     target: Target, settings: Mapping[str, Any], *, is_secure: bool
 ) -> ServerSettings:
-    tls = tls_of_client(settings, where=target.where) if is_secure else None
-    provider = settings.get("credential_provider")
-    login = _login(settings if provider is None else {"credential_provider": provider})
-    return ServerSettings(
-        replace(target, tls=tls),
-        login,
-        _database(settings.get("db")),
-        _client_name(settings.get("client_name")),
-    )
+    names = SERVER_OPTIONS | (SERVER_ALIASES.keys() if is_secure else frozenset())
+    known = {name: settings[name] for name in names & settings.keys()}
+    ours = checked_options(known, what="this client", where=target.where)
+    if ours.get("credential_provider") is not None:
+        ours = {name: value for name, value in ours.items() if name not in LOGIN_OPTIONS}
+    tls = tls_of_client(ours, settings, where=target.where) if is_secure else None
+    return _server_at(replace(target, tls=tls), ours)
 
 
 def _of_sentinel(pool: Any, settings: Mapping[str, Any], *, is_secure: bool) -> Address:  # noqa: ANN401

@@ -32,9 +32,9 @@ class Login:
     @property
     def fixed(self) -> Credentials:
         """The credentials that were given without a provider."""
-        if self.username:
-            return self.username.encode(), self.password.encode()
-        return (self.password.encode(),) if self.password else ()
+        given = (self.username, self.password) if self.username else (self.password,)
+        # Credentials that were given as bytes need not be UTF-8.
+        return tuple(one.encode(errors="surrogateescape") for one in given) if any(given) else ()
 
 
 @contextmanager

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.network.target import Target
-from lockfast.backends.network.tls import TLS_OPTIONS, renamed
 from lockfast.backends.redis.address import (
     DEFAULT_PORT,
-    SERVER_ALIASES,
-    SERVER_OPTIONS,
     Address,
     address_of_client,
+    checked_options,
     database_in,
     endpoints_of,
     server_of,
@@ -23,6 +21,7 @@ from lockfast.backends.redis.address import (
 )
 from lockfast.core.descriptor import split
 from lockfast.core.quorum import majority, node_timeout
+from lockfast.core.server_options import TLS_OPTIONS
 from lockfast.errors import ConfigurationError
 from lockfast.options import checked_switch
 
@@ -41,45 +40,37 @@ def addresses_of_url(
     scheme = split(url).scheme
     settings, hosts = settings_in(url, options)
     shared = database_in(url, where=where) | settings
+    shared.setdefault("tls", scheme == "redlocks")
     found = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
     if len(set(found)) < len(found):
         raise ConfigurationError(f"{where} names a node twice")
-    own = _of_each(nodes, number=len(found))
-    return [
-        _of_node(endpoint, shared, besides, is_secure=scheme == "redlocks")
-        for endpoint, besides in zip(found, own, strict=True)
-    ]
+    own = _of_each(nodes, number=len(found), where=where)
+    return [_of_node(*one, shared) for one in zip(found, own, strict=True)]
 
 
-def _of_node(
-    endpoint: Endpoint, shared: Mapping[str, Any], own: Mapping[str, Any], *, is_secure: bool
-) -> Address:
-    settings = renamed(shared) | renamed(own)
-    is_secure = checked_switch("tls", settings.pop("tls", is_secure))
-    if not is_secure:
+def _of_node(endpoint: Endpoint, own: Mapping[str, Any], shared: Mapping[str, Any]) -> Address:
+    settings = {**shared, **own}
+    if not settings["tls"]:
+        # The shared TLS options are for the other nodes.
         settings = {key: settings[key] for key in settings if key not in TLS_OPTIONS or key in own}
-    scheme = "rediss" if is_secure else "redis"
+        settings["tls"] = False
+    scheme = "redlocks" if settings["tls"] else "redlock"
     target = Target(f"{scheme}://{endpoint}", endpoint)
     return Address("single", server_of(target, settings, scheme=scheme))
 
 
-def _of_each(nodes: object, *, number: int) -> list[dict[str, Any]]:
+def _of_each(nodes: object, *, number: int, where: str) -> list[dict[str, Any]]:
     """Return the options of each node."""
     if nodes is None:
         return [{}] * number
     is_list = isinstance(nodes, Sequence) and not isinstance(nodes, str)
     if not is_list or not all(isinstance(one, Mapping) for one in nodes):  # type: ignore[attr-defined]
-        raise ConfigurationError("nodes: a list of options for each node, in the URL's order")
-    found: list[dict[str, Any]] = [dict(one) for one in nodes]  # type: ignore[attr-defined]
+        raise ConfigurationError(
+            f"{where}: nodes is a list of options for each node, in the URL's order"
+        )
+    found = [checked_options(one, what="a node", where=where) for one in nodes]  # type: ignore[attr-defined]
     if len(found) != number:
-        raise ConfigurationError(f"nodes: {len(found)} of them, and the URL has {number}")
-    for one in found:
-        foreign = set(one) - SERVER_OPTIONS - SERVER_ALIASES
-        if foreign:
-            raise ConfigurationError(
-                f"nodes: unknown option {', '.join(sorted(foreign))} of a node; accepted: "
-                + ", ".join(sorted(SERVER_OPTIONS))
-            )
+        raise ConfigurationError(f"{where}: nodes has {len(found)} of them, and the URL {number}")
     return found
 
 

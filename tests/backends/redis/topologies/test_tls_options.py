@@ -189,23 +189,51 @@ def _replace(file: Path, source: str) -> None:
 
 # -- refusals --------------------------------------------------------------------------
 
+NEEDS_TLS = r"redis://h: tls_ca needs TLS; write rediss:// \(or add tls=true\), or leave tls_ca out"
+
 
 @pytest.mark.parametrize(
     ("url", "options", "sentence"),
     [
-        ("rediss://h", {"tls_ca": "a", "ssl_ca_certs": "b"}, "tls_ca and ssl_ca_certs mean the"),
-        ("rediss://h?ssl_certfile=a", {"tls_cert": "b"}, "ssl_certfile and tls_cert mean the same"),
+        (
+            "rediss://h?ssl_certfile=a&tls_cert=b",
+            {},
+            "rediss://h: ssl_certfile and tls_cert are two names of one option and have different",
+        ),
         ("rediss://h", {"tls_key": "a"}, "give tls_cert too"),
-        ("rediss://h", {"tls_verify": "maybe"}, "full, ca or none is accepted"),
-        ("rediss://h", {"tls": False}, "says that TLS is used"),
+        (
+            "rediss://h",
+            {"tls_verify": "maybe"},
+            "rediss://h: tls_verify must be full, ca or none, not 'maybe'",
+        ),
+        ("rediss://h", {"ssl_cert_reqs": "all"}, "must be required, optional or none, not 'all'"),
+        ("rediss://h", {"ssl_check_hostname": 3}, "ssl_check_hostname=3: true or false is"),
+        (
+            "rediss://h",
+            {"tls": False},
+            "rediss://h: tls=false contradicts rediss://; write redis://, or leave tls out",
+        ),
+        ("etcds://h?tls=0", {}, "etcds://h: tls=false contradicts etcds://; write etcd://, or"),
+        (
+            "rediss+sentinel://h/m?tls=no",
+            {},
+            r"tls=false contradicts rediss\+sentinel://; write redis\+sentinel://, or",
+        ),
+        ("rediss://h?tls_ca=", {}, "rediss://h: tls_ca is empty"),
         ("rediss://h", {"tls_ca": "/nowhere.pem"}, r"/nowhere\.pem.*correct tls_ca"),
-        ("redis://h", {"tls_ca": "a"}, "tls_ca: only with TLS; write rediss://"),
-        ("redis://h?ssl_ca_certs=a", {}, "tls_ca: only with TLS; write rediss://"),
+        ("redis://h", {"tls_ca": "a"}, NEEDS_TLS),
+        ("redis://h?ssl_ca_certs=a", {}, NEEDS_TLS),
+        ("redis://h", {"tls_cert": "a", "tls_key": "b"}, "tls_cert, tls_key need TLS; .* them out"),
         ("redis+sentinel://h/m", {"tls_verify": "ca"}, r"tls_verify.*write rediss\+sentinel://"),
         ("redis+cluster://h", {"tls_cert": "a"}, r"tls_cert.*write rediss\+cluster://"),
         ("etcd://h", {"tls_ca": "a"}, "tls_ca.*write etcds://"),
-        ("memcached://h?tls=false", {"tls_ca": "a"}, "tls_ca.*with tls=true"),
-        ("unix:///run/redis.sock", {"tls": True}, "a socket of this machine has no TLS"),
+        ("memcached://h?tls=false", {"tls_ca": "a"}, "tls_ca needs TLS; write tls=true, or leave"),
+        (
+            "unix:///run/redis.sock",
+            {"tls": True},
+            "a socket of this machine has no TLS; leave tls out",
+        ),
+        ("unix:///run/redis.sock", {"tls_ca": "a"}, "has no TLS; leave tls_ca out"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(url, options, sentence):

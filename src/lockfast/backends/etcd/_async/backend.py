@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from lockfast.backends.etcd import address
 from lockfast.backends.etcd._async.transport import AsyncEtcdTransport
 from lockfast.backends.etcd.line import Orphans
-from lockfast.backends.network.tls import TLS_ALIASES
 from lockfast.backends.sessions._async.backend import AsyncSessionsBackend
 from lockfast.backends.sessions._async.recipe import AsyncInspector
 from lockfast.backends.sessions._async.session import AsyncSession
@@ -40,7 +39,6 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
     )
     min_ttl = 1.0
     options = address.OPTIONS
-    option_aliases = TLS_ALIASES.keys()
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from lockfast.backends.etcd import address
 from lockfast.backends.etcd._sync.transport import EtcdTransport
 from lockfast.backends.etcd.line import Orphans
-from lockfast.backends.network.tls import TLS_ALIASES
 from lockfast.backends.sessions._sync.backend import SessionsBackend
 from lockfast.backends.sessions._sync.recipe import Inspector
 from lockfast.backends.sessions._sync.session import Session
@@ -42,7 +41,6 @@ class EtcdBackend(SessionsBackend):
     )
     min_ttl = 1.0
     options = address.OPTIONS
-    option_aliases = TLS_ALIASES.keys()
 
     def __init__(
         self,

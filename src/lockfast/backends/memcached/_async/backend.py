@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 from lockfast.backends._async.backend import AsyncBackend
 from lockfast.backends.memcached import meta, verbs
-from lockfast.backends.memcached.address import OPTION_ALIASES, OPTIONS, address_of_url
+from lockfast.backends.memcached.address import OPTIONS, address_of_url
 from lockfast.backends.memcached.connection_aio import MemcachedTransport
 from lockfast.backends.memcached.diagnostics import Facts, findings, statistics
 from lockfast.backends.memcached.records import key_of, listed_prefix
@@ -49,7 +49,6 @@ class AsyncMemcachedBackend(AsyncBackend):
     min_ttl = 0.05
     renewals_at_once = RENEW_BATCH
     options = OPTIONS | {"unsafe_clock_tokens"}
-    option_aliases = OPTION_ALIASES
 
     def __init__(
         self,

@@ -15,7 +15,6 @@ from lockfast.backends.mysql.connection_setup import where_of
 from lockfast.backends.mysql.dialect import MysqlDialect
 from lockfast.backends.mysql.schema import MysqlTables
 from lockfast.backends.mysql.statements import MysqlReaper, MysqlStatements
-from lockfast.backends.network.tls import TLS_ALIASES
 from lockfast.backends.sql._async.backend import AsyncSqlBackend, checked_connections
 from lockfast.backends.sql._async.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead, clock_finding
@@ -75,7 +74,6 @@ class AsyncMysqlBackend(AsyncSqlBackend[AsyncMysqlTransport]):
     _where_of = staticmethod(where_of)
 
     options = OPTIONS
-    option_aliases = TLS_ALIASES.keys()
     _tables: MysqlTables
 
     def __init__(

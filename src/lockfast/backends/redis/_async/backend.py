@@ -16,7 +16,7 @@ from lockfast.backends.redis._async.topology import (
     transport_to_url,
 )
 from lockfast.backends.redis._async.waiting import AsyncRedisWaiting, WaitingClaim
-from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_ALIASES, SERVER_OPTIONS
+from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_OPTIONS
 from lockfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from lockfast.backends.redis.resp import ErrorReply, Reply
 from lockfast.backends.waiting._async.inbox import AsyncInbox
@@ -74,7 +74,6 @@ class AsyncRedisBackend(AsyncBackend):
     )
     min_ttl = 0.05
     options = SERVER_OPTIONS | SENTINEL_OPTIONS | {"durability"}
-    option_aliases = SERVER_ALIASES
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from lockfast.backends.redis._sync.topology import (
     transport_to_url,
 )
 from lockfast.backends.redis._sync.waiting import RedisWaiting, WaitingClaim
-from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_ALIASES, SERVER_OPTIONS
+from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_OPTIONS
 from lockfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from lockfast.backends.redis.resp import ErrorReply, Reply
 from lockfast.backends.waiting._sync.inbox import Inbox
@@ -76,7 +76,6 @@ class RedisBackend(Backend):
     )
     min_ttl = 0.05
     options = SERVER_OPTIONS | SENTINEL_OPTIONS | {"durability"}
-    option_aliases = SERVER_ALIASES
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from lockfast.backends._sync.backend import Backend
 from lockfast.backends.redis import errors as redis_errors
 from lockfast.backends.redis._sync.diagnose import ServerQuestion, facts_of
-from lockfast.backends.redis.address import SERVER_ALIASES, SERVER_OPTIONS
+from lockfast.backends.redis.address import SERVER_OPTIONS
 from lockfast.backends.redis.diagnostics import merged
 from lockfast.backends.redis.resp import ErrorReply, packed
 from lockfast.backends.redlock import errors as redlock_errors
@@ -102,7 +102,6 @@ class RedlockBackend(Backend):
     min_ttl = 0.05
     renewals_at_once = 250
     options = SERVER_OPTIONS | OWN_OPTIONS | {"nodes"}
-    option_aliases = SERVER_ALIASES
 
     def __init__(
         self,
