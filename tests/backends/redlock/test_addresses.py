@@ -62,6 +62,40 @@ def test_one_node_may_be_without_the_tls_of_the_others():
     ]
 
 
+@pytest.mark.parametrize("words", ["?tls=false", "?ssl=0", "tls", "ssl"])
+def test_an_option_for_all_nodes_does_not_turn_the_tls_of_the_url_off(words):
+    """Otherwise the password would be sent in clear text, although the URL says redlocks."""
+    query, options = (words, {}) if words.startswith("?") else ("", {words: False})
+
+    with pytest.raises(ConfigurationError) as refused:
+        Locks(f"redlocks://user:pw@h1,h2,h3{query}", **options)
+
+    assert str(refused.value) == (
+        "redlocks://***@h1,h2,h3: tls=false contradicts redlocks://; write redlock://, or leave "
+        "tls out"
+    )
+
+
+@pytest.mark.parametrize("name", ["tls_ca", "ssl_ca_certs"])
+@pytest.mark.parametrize("how", ["in the URL", "in the code", "for all", "of a node"])
+def test_tls_options_that_no_node_uses_are_refused(name, how):
+    """Whoever names an authority expects TLS, and would send the password in clear text."""
+    authority, url = certificates().authority, "redlock://:pw@h1,h2,h3"
+    options = {
+        "in the URL": {},
+        "in the code": {name: authority},
+        "for all": {name: authority, "nodes": [{}, {"tls": False}, {}]},
+        "of a node": {"nodes": [{}, {name: authority}, {}]},
+    }[how]
+
+    with pytest.raises(ConfigurationError) as refused:
+        Locks(f"{url}?{name}={authority}" if how == "in the URL" else url, **options)
+
+    assert str(refused.value).endswith(
+        ": tls_ca needs TLS; write redlocks:// (or add tls=true), or leave tls_ca out"
+    )
+
+
 def test_a_name_for_all_and_another_name_of_it_for_one_node_is_the_nodes():
     own = [{"ssl_ca_certs": certificates().authority, "user": "b"}, {}, {}]
     nodes = addresses("redlocks://h1,h2,h3", nodes=own, tls_verify="ca", username="a")

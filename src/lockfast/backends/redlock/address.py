@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lockfast.backends.network.target import Target
+from lockfast.backends.network.tls import needs_tls
 from lockfast.backends.redis.address import (
     DEFAULT_PORT,
     Address,
@@ -40,11 +41,19 @@ def addresses_of_url(
     scheme = split(url).scheme
     settings, hosts = settings_in(url, options)
     shared = database_in(url, where=where) | settings
-    shared.setdefault("tls", scheme == "redlocks")
+    is_secure = scheme == "redlocks"
+    if is_secure and shared.get("tls") is False:  # only a node's own option turns its TLS off
+        raise ConfigurationError(
+            f"{where}: tls=false contradicts redlocks://; write redlock://, or leave tls out"
+        )
+    shared.setdefault("tls", is_secure)
     found = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
     if len(set(found)) < len(found):
         raise ConfigurationError(f"{where} names a node twice")
     own = _of_each(nodes, number=len(found), where=where)
+    about_tls = TLS_OPTIONS & shared.keys() - {"tls"}
+    if about_tls and not any({**shared, **one}["tls"] for one in own):
+        raise needs_tls(about_tls, where=where, scheme=scheme)
     return [_of_node(*one, shared) for one in zip(found, own, strict=True)]
 
 
