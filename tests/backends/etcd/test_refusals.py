@@ -205,7 +205,7 @@ def test_no_certificate_where_one_is_asked_for(refused):
 def test_a_file_of_certificates_that_is_not_there(tmp_path):
     missing = str(tmp_path / "missing.pem")
 
-    with pytest.raises(ConfigurationError, match="cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"tls_ca=.*/missing\.pem cannot be read"):
         address.of_url(
             shared_tls_server().url, where=WHERE, namespace="test", options={"tls_ca": missing}
         )

@@ -176,7 +176,7 @@ def test_tls_where_the_server_has_none(refusal, guarded) -> None:
         ("mysql://app@host/shop", {"connections": 0}, "a number from 1 to 100 is accepted"),
         ("mysql://app@host/shop?connections=many", {}, "a number from 1 to 100 is accepted"),
         ("mysql://app@host/shop?ssl=perhaps", {}, "true or false is accepted"),
-        ("mysql://app@host/shop?ssl_ca=/missing.pem", {}, "a certificate or a key cannot be used"),
+        ("mysql://app@host/shop?ssl_ca=/missing.pem", {}, "tls_ca=/missing.pem cannot be read"),
         ("mysql://app@host/shop?charset=latin1", {}, "charset"),
     ],
 )

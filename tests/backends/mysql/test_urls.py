@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from lockfast import ConfigurationError
+from lockfast.backends.mysql.address import address_of_url
 from lockfast.backends.sql.steps import Query
 from lockfast_challenge.servers.certificates import certificates, copied_for
 from lockfast_challenge.servers.mysql import MariadbServer
@@ -80,6 +82,20 @@ def test_a_certificate_of_an_unknown_authority_is_refused(flavour, guarded):
 
     with pytest.raises(ConfigurationError, match="no TLS connection could be made"):
         cycle(flavour, url, ssl="true")
+
+
+def test_files_that_were_replaced_are_used_by_the_next_connection(tmp_path):
+    """Certificates are renewed while programs run; a program need not be restarted for that."""
+    authority, found = tmp_path / "authority.pem", certificates()
+    authority.write_bytes(Path(found.authority).read_bytes())
+    url = "mysql://me@here/shop"
+    address = address_of_url(url, where=url, options={"tls_ca": str(authority)})
+    before = address.driver_settings()["ssl"]
+
+    authority.write_bytes(Path(found.certificate).read_bytes())
+
+    after = address.driver_settings()["ssl"]
+    assert before.get_ca_certs() != after.get_ca_certs()
 
 
 @pytest.mark.parametrize("how", ["in the URL", "beside it"])

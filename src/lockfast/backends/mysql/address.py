@@ -13,6 +13,8 @@ from lockfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lockfast.backends.network.tls import TlsOptions
+
 DEFAULT_PORT = 3306
 
 OPTIONS = TLS_OPTIONS | LOGIN_OPTIONS | {"connections", "table", "unix_socket"}
@@ -21,10 +23,18 @@ OPTIONS = TLS_OPTIONS | LOGIN_OPTIONS | {"connections", "table", "unix_socket"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The settings for both drivers; `where` names the server, without a password."""
+    """A server and the login there; `where` names the server, without a password."""
 
     where: str
     settings: Mapping[str, Any] = field(repr=False)
+    """The settings for both drivers, except for TLS."""
+    tls: TlsOptions | None = None
+
+    def driver_settings(self) -> dict[str, Any]:
+        """Return the settings for a connection; with TLS, OSError if a file cannot be read."""
+        return (
+            {**self.settings} if self.tls is None else {**self.settings, "ssl": self.tls.context()}
+        )
 
 
 def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Address:
@@ -54,6 +64,4 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
     }
     if "unix_socket" in options:
         settings["unix_socket"] = str(options["unix_socket"])
-    if (tls := tls_of_options(options, where=where)) is not None:
-        settings["ssl"] = tls.context()
-    return Address(where, settings)
+    return Address(where, settings, tls_of_options(options, where=where))

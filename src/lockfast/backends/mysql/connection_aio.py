@@ -48,7 +48,7 @@ class MysqlConnection:
         """Connect to the server and log in, or raise the driver's error."""
         left = self._left(deadline)
         connection = Connection(  # type: ignore[no-untyped-call]
-            **address.settings,
+            **address.driver_settings(),
             charset="utf8mb4",
             autocommit=None,
             program_name="lockfast",

@@ -46,11 +46,11 @@ class MysqlConnection:
         """Connect to the server and log in, or raise the driver's error."""
         left = self._left(deadline)
         connection = pymysql.Connection(
-            **address.settings,
+            **address.driver_settings(),
             # Otherwise PyMySQL loads all of the system's certificate authorities for each
             # connection, only to speak TLS with a server that it does not verify. That takes a
             # hundred times as long as logging in.
-            ssl_disabled="ssl" not in address.settings,
+            ssl_disabled=address.tls is None,
             charset="utf8mb4",
             autocommit=None,
             client_flag=CLIENT.MULTI_STATEMENTS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockfast.core.server_options import SERVER_ALIASES, TLS_OPTIONS
@@ -38,29 +39,31 @@ class TlsOptions:
     ciphers: str | None = None
     protocols: tuple[str, ...] = ()
     """The protocols that we offer in the TLS handshake (ALPN)."""
-    _made: dict[object, ssl.SSLContext] = field(
+    _made: dict[str, tuple[object, ssl.SSLContext]] = field(
         default_factory=dict, repr=False, compare=False, init=False
     )
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for a connection; OSError if a file cannot be read.
+        """Return the context for a connection; OSError or ValueError if a file cannot be used.
 
         The files are read again once they have changed, because certificates are replaced while
-        programs run.
+        programs run. Until the new files can be used, the context is the one made before.
         """
-        files = [one for one in (self.ca, self.ca_path, self.cert, self.key) if one]
-        read = tuple((found.st_mtime_ns, found.st_ino) for found in map(os.stat, files))
-        context = self._made.get(read)
-        if context is None:
-            context = self._new_context()
-            self._made.clear()
-            self._made[read] = context
-        return context
+        last = self._made.get("last")
+        try:
+            files = [one for one in (self.ca, self.ca_path, self.cert, self.key) if one]
+            read = [(found.st_mtime_ns, found.st_ino) for found in map(os.stat, files)]
+            if last is None or last[0] != read:
+                self._made["last"] = last = read, self._new_context()
+        except (OSError, ValueError):
+            # Files are replaced one after the other, so for a moment a certificate has another key,
+            # or a file is missing.
+            if last is None:
+                raise
+        return last[1]
 
     def _new_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(
-            cafile=self.ca, capath=self.ca_path, cadata=self.ca_data
-        )
+        context = self._trusting_context()
         if self.verify != "full":
             context.check_hostname = False
         if self.verify == "none":
@@ -77,16 +80,55 @@ class TlsOptions:
             context.set_alpn_protocols(list(self.protocols))
         return context
 
+    def _trusting_context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.ca, capath=self.ca_path, cadata=self.ca_data)
+
     def checked(self, *, where: str) -> TlsOptions:
         """Return these options, or raise if their files cannot be used."""
+        if self.ca_path and not Path(self.ca_path).is_dir():  # OpenSSL would find no authority
+            raise ConfigurationError(f"{where}: tls_ca_path={self.ca_path} is not a directory")
         try:
             self.context()
         except (OSError, ValueError) as error:  # a missing file, or one without a certificate
-            raise ConfigurationError(
-                f"{where}: a file with a certificate or a key cannot be used ({error}); correct "
-                "tls_ca, tls_cert, tls_key or tls_key_password"
-            ) from error
+            raise ConfigurationError(f"{where}: {self._explained(error)}") from error
         return self
+
+    def _explained(self, error: Exception) -> str:
+        """Return which option is wrong, and why."""
+        for option, file, content in (
+            ("tls_ca", self.ca, "certificate"),
+            ("tls_cert", self.cert, "certificate"),
+            ("tls_key", self.key, "private key"),
+        ):
+            if file and (mistake := _mistake_in(file, content)):
+                instead = "; use tls_ca_path" if (option, mistake) == ("tls_ca", _DIRECTORY) else ""
+                return f"{option}={file} {mistake}{instead}"
+        try:
+            self._trusting_context()
+        except (OSError, ValueError):
+            return f"tls_ca={self.ca} cannot be used ({error})"
+        if self.cert and not self.key and _mistake_in(self.cert, "private key"):
+            return f"tls_cert={self.cert} contains no private key; give tls_key"
+        if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+            return f"tls_key={self.key} is not the key of tls_cert={self.cert}"
+        return (
+            f"tls_cert={self.cert} with tls_key={self.key or self.cert} cannot be used ({error}); "
+            "correct one of them, or tls_key_password"
+        )
+
+
+_DIRECTORY = "is a directory"
+
+
+def _mistake_in(file: str, content: str) -> str | None:
+    """Return why a file cannot have this content; None if it seems to have it."""
+    try:
+        text = Path(file).read_bytes()
+    except IsADirectoryError:
+        return _DIRECTORY
+    except (OSError, ValueError) as error:
+        return f"cannot be read ({getattr(error, 'strerror', error)})"
+    return None if f"{content.upper()}-----".encode() in text else f"contains no {content}"
 
 
 def tls_of_options(

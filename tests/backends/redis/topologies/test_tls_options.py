@@ -12,6 +12,7 @@ import pytest
 from servers.redis import shared_tls_server
 
 from lockfast import ConfigurationError, Locks, OutcomeUnknown
+from lockfast.backends.network.tls import TlsOptions
 from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.redis import RedisServer
 
@@ -151,7 +152,8 @@ def test_an_encrypted_key_without_its_password_is_refused_and_nobody_is_asked(en
         os.close(keyboard)
         os.close(terminal)
 
-    assert told.stdout.startswith("refused: rediss://localhost: a file with a certificate or a key")
+    files = f"tls_cert={encrypted['tls_cert']} with tls_key={encrypted['tls_key']}"
+    assert told.stdout.startswith(f"refused: rediss://localhost: {files} cannot be used")
     assert "tls_key_password" in told.stdout
     assert told.stderr == ""
 
@@ -178,6 +180,49 @@ def test_files_that_were_replaced_are_used_by_the_next_connection(
         _replace(authority, certificates().authority)
         for one in clients:
             one.release(one.acquire("door"))
+
+
+def test_a_connection_made_while_files_are_replaced_uses_the_files_of_before(
+    tmp_path, strangers, drivers
+):
+    """Certificate and key are replaced one after the other, and do not fit together in between."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    shutil.copy(certificates().certificate, certificate)
+    shutil.copy(certificates().key, key)
+    files = {"tls_cert": str(certificate), "tls_key": str(key)}
+    with RedisServer(tls=certificates()) as server:
+        clients = drivers(
+            server.url, tls_ca=certificates().authority, request_timeout=15.0, **files
+        )
+        _replace(certificate, strangers)
+        for one in clients:
+            one.release(one.acquire("door"))
+
+        certificate.unlink()
+        server.kill()
+        server.start()
+        for one in clients:
+            one.release(one.acquire("door"))
+
+
+def test_files_that_fit_together_again_are_used(tmp_path, strangers):
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    shutil.copy(certificates().certificate, certificate)
+    shutil.copy(certificates().key, key)
+    options = TlsOptions(cert=str(certificate), key=str(key))
+    before = options.context()
+
+    _replace(certificate, strangers)
+    assert options.context() is before
+
+    _replace(key, strangers.replace(".pem", ".key"))
+    assert options.context() is not before
+    assert options.context() is options.context()
+
+
+def test_files_that_cannot_be_used_from_the_start_are_an_error(strangers):
+    with pytest.raises(OSError, match="KEY_VALUES_MISMATCH"):
+        TlsOptions(cert=strangers, key=certificates().key).context()
 
 
 def _replace(file: Path, source: str) -> None:
@@ -220,7 +265,11 @@ NEEDS_TLS = r"redis://h: tls_ca needs TLS; write rediss:// \(or add tls=true\), 
             r"tls=false contradicts rediss\+sentinel://; write redis\+sentinel://, or",
         ),
         ("rediss://h?tls_ca=", {}, "rediss://h: tls_ca is empty"),
-        ("rediss://h", {"tls_ca": "/nowhere.pem"}, r"/nowhere\.pem.*correct tls_ca"),
+        (
+            "rediss://h",
+            {"tls_ca": "/nowhere.pem"},
+            r"rediss://h: tls_ca=/nowhere\.pem cannot be read \(No such file",
+        ),
         ("redis://h", {"tls_ca": "a"}, NEEDS_TLS),
         ("redis://h?ssl_ca_certs=a", {}, NEEDS_TLS),
         ("redis://h", {"tls_cert": "a", "tls_key": "b"}, "tls_cert, tls_key need TLS; .* them out"),
@@ -239,6 +288,49 @@ NEEDS_TLS = r"redis://h: tls_ca needs TLS; write rediss:// \(or add tls=true\), 
 def test_options_that_cannot_be_meant_are_refused(url, options, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
         Locks(url, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"tls_ca": "{key}"}, "tls_ca={key} contains no certificate"),
+        ({"tls_ca": "{folder}"}, "tls_ca={folder} is a directory; use tls_ca_path"),
+        ({"tls_ca_path": "{key}"}, "tls_ca_path={key} is not a directory"),
+        ({"tls_ca_path": "/nowhere"}, "tls_ca_path=/nowhere is not a directory"),
+        (
+            {"tls_cert": "/nowhere", "tls_key": "{key}"},
+            "tls_cert=/nowhere cannot be read (No such file or directory)",
+        ),
+        (
+            {"tls_cert": "{certificate}", "tls_key": "{certificate}"},
+            "tls_key={certificate} contains no private key",
+        ),
+        (
+            {"tls_cert": "{certificate}"},
+            "tls_cert={certificate} contains no private key; give tls_key",
+        ),
+        (
+            {"tls_cert": "{strangers}", "tls_key": "{key}"},
+            "tls_key={key} is not the key of tls_cert={strangers}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("url", ["rediss://h", "etcds://h", "memcached://h", "mysql://me@h/db"])
+def test_the_file_that_cannot_be_used_is_named_with_its_option(
+    url, options, sentence, tmp_path, strangers
+):
+    files = {
+        "folder": tmp_path,
+        "key": certificates().key,
+        "certificate": certificates().certificate,
+        "strangers": strangers,
+    }
+
+    with pytest.raises(ConfigurationError) as refused:
+        Locks(url, **{name: value.format(**files) for name, value in options.items()})
+
+    where = url.replace("me@", "***@")
+    assert str(refused.value) == f"{where}: {sentence.format(**files)}"
 
 
 def test_two_names_of_one_option_may_say_the_same():
