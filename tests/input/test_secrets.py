@@ -109,6 +109,23 @@ def test_what_is_no_secret_stays_readable(url):
     assert "pw" not in shown
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("tls=true&password=pw", "tls=true&password=***"),
+        ("ssl_ca_certs=/etc/ca.pem&db=2", "ssl_ca_certs=/etc/ca.pem&db=2"),
+        ("pasword=pw", "pasword=***"),
+        ("tls_key_password=pw&ssl_password=pw", "tls_key_password=***&ssl_password=***"),
+        ("tls=true;password=pw", "tls=***"),
+    ],
+)
+def test_of_the_options_only_what_may_be_secret_is_hidden(query, shown):
+    """A misspelt name may belong to a password, so only known names are shown with their values."""
+    told = refusal(lambda: Locks(f"redi://host?{query}"))
+
+    assert f"'redi://host?{shown}'" in told
+
+
 def test_a_password_given_as_an_option_is_not_shown(caplog):
     """The message shows the option's name, since the name is what was wrong."""
     told = refusal(lambda: Locks("memory://", password=SECRET))

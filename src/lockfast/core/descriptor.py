@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from lockfast.core.server_options import SERVER_ALIASES, TLS_OPTIONS
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -85,8 +86,10 @@ def _host(text: str, port: int, where: str) -> tuple[str, int]:
         host, number = host.lstrip("["), rest.lstrip(":")
     else:
         host, _, number = text.partition(":")
-    if not host or not (number or "1").isdecimal() or int(number or 1) not in range(1, 65536):
+    if not host or not (number or "1").isdecimal():
         raise ConfigurationError(f"{where}: {text!r} is not a host or host:port")
+    if int(number or 1) not in range(1, 65536):
+        raise ConfigurationError(f"{where}: the port is a number below 65536, not {number}")
     return host, int(number or port)
 
 
@@ -95,16 +98,24 @@ def masked(url: str) -> str:
 
     If a password contains a slash or a hash, a parser splits the URL in the wrong place, and a
     piece of the password would be shown. So the URL is masked as text: everything before the last @
-    is removed, and every value after a question mark.
+    is removed, and after a question mark every value that is not known to be harmless.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "", url
     _, at, place = rest.rpartition("@")
     place, question, query = place.partition("?")
-    names = [one.partition("=")[0] for one in query.split("&") if one]
-    hidden = "***@" if at else ""
-    return f"{scheme}{separator}{hidden}{place}{question}" + "&".join(f"{one}=***" for one in names)
+    options = "&".join(_masked_option(one) for one in query.split("&") if one)
+    return f"{scheme}{separator}{'***@' if at else ''}{place}{question}{options}"
+
+
+_HARMLESS = (TLS_OPTIONS | SERVER_ALIASES.keys() | {"db"}) - {"ssl_password", "tls_key_password"}
+_PLAIN_VALUE = re.compile(r"[\w./-]*").fullmatch
+
+
+def _masked_option(option: str) -> str:
+    name, _, value = option.partition("=")
+    return option if name in _HARMLESS and _PLAIN_VALUE(value) else f"{name}=***"
 
 
 # What a store declares before its driver is needed: its URLs, and the clients that it adopts.
@@ -117,6 +128,23 @@ def server_arguments(url: SplitResult, namespace: str) -> dict[str, Any]:
     """Return the arguments of a backend that connects to a server; `url` is without its query."""
     plain = f"{url.scheme}://{url.netloc}{url.path}"
     return {"url": plain, "location": masked(plain), "namespace": namespace}
+
+
+def server_with_databases(url: SplitResult, namespace: str) -> dict[str, Any]:
+    """Return the arguments of a backend for Redis; raise if the URL names two databases.
+
+    An option in the code may override the path, but a URL that contradicts itself is a mistake, and
+    two applications that read it differently would not exclude each other.
+    """
+    arguments = server_arguments(url, namespace)
+    in_path, in_query = unquote(url.path).strip("/"), dict(parse_qsl(url.query)).get("db")
+    has_path = url.scheme.partition("+")[2] != "sentinel" and url.scheme != "unix"
+    if has_path and in_path and in_query is not None and in_path != in_query:
+        raise ConfigurationError(
+            f"{arguments['location']}: the path and db={in_query} are two databases; give one of "
+            "them"
+        )
+    return arguments
 
 
 def is_asyncio_class(kind: type) -> bool:

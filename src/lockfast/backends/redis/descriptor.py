@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from lockfast.core.descriptor import ForeignClients, StoreDescriptor, is_asyncio_class
+from lockfast.core.descriptor import (
+    ForeignClients,
+    StoreDescriptor,
+    is_asyncio_class,
+    server_with_databases,
+)
 
 DESCRIPTOR = StoreDescriptor(
     backend="RedisBackend",
@@ -15,6 +20,7 @@ DESCRIPTOR = StoreDescriptor(
         "redis+cluster": "redis+cluster://host1,host2",
         "rediss+cluster": "rediss+cluster://host1,host2",
     },
+    arguments=server_with_databases,
     scheme_aliases={"valkey": "redis", "valkeys": "rediss"},
     clients=(
         ForeignClients(

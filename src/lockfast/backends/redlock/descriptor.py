@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from lockfast.core.descriptor import ForeignClients, StoreDescriptor, is_asyncio_class
+from lockfast.core.descriptor import (
+    ForeignClients,
+    StoreDescriptor,
+    is_asyncio_class,
+    server_with_databases,
+)
 
 DESCRIPTOR = StoreDescriptor(
     backend="RedlockBackend",
@@ -10,6 +15,7 @@ DESCRIPTOR = StoreDescriptor(
         "redlock": "redlock://host1,host2,host3",
         "redlocks": "redlocks://host1,host2,host3",
     },
+    arguments=server_with_databases,
     together=ForeignClients(
         packages=frozenset({"redis", "valkey"}),
         listed_as="clients of redis-py and valkey-py, one for each node",

@@ -53,14 +53,20 @@ def test_sentinels_are_spoken_to_with_the_same_tls():
         ("redis+sentinel://h1/mymaster/1", "/mymaster; give the database as \\?db=1"),
         ("redis+sentinel:///m", "names no host"),
         ("redis+sentinel://h1:port/m", "is not a host or host:port"),
-        ("redis+cluster://h1:99999", "is not a host or host:port"),
+        ("redis+cluster://h1:99999", "the port is a number below 65536, not 99999"),
         ("redis+cluster://h1/3", "a cluster has no databases"),
         ("redis+cluster://h1?db=1", "a cluster has no databases"),
         ("redis+cluster://", "names no host"),
         ("redis+cluster://h1?sentinel_password=x", "only for redis"),
         ("redis://h1?sentinel_password=x", "only for redis"),
         ("redis://h1:port", "'h1:port' is not a host or host:port"),
-        ("rediss://h1:99999/0", "is not a host or host:port"),
+        ("rediss://h1:99999/0", "the port is a number below 65536, not 99999"),
+        ("redis://h1:0", "the port is a number below 65536, not 0"),
+        (
+            "redis://h1/1?db=2",
+            "redis://h1/1: the path and db=2 are two databases; give one of them",
+        ),
+        ("redlock://h1,h2,h3/1?db=2", "the path and db=2 are two databases"),
         ("redis://h1:1,h2:2/0", r"redis\+cluster://h1:1,h2:2 and"),
         ("rediss://h1,h2", "redlocks://h1,h2"),
         ("redis://h1?db=x", "redis://h1: db must be a database number such as 0, not 'x'"),
@@ -75,6 +81,17 @@ def test_a_url_that_cannot_be_meant_is_refused(url, sentence):
     """The error is raised when the client is created, before any connection is tried."""
     with pytest.raises(ConfigurationError, match=sentence):
         Locks(url)
+
+
+@pytest.mark.parametrize("url", ["redis://h1/2?db=2", "redis://h1/2", "redis://h1?db=2"])
+def test_a_database_may_be_named_twice_alike(url):
+    with Locks(url) as locks:
+        assert locks._client.backend._transport._server.db == 2
+
+
+def test_a_database_in_the_code_overrides_the_url():
+    with Locks("redis://h1/1", db=2) as locks:
+        assert locks._client.backend._transport._server.db == 2
 
 
 @pytest.mark.parametrize(
