@@ -49,17 +49,32 @@ __all__ = ["Connector", "SocketConnection", "SocketTransport", "dial"]
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
-async def dial(target: Target, address: str, made: Callable[[], P]) -> P:
-    """Return a connection to one address of the target, with TLS if the target has it."""
+HANDSHAKE_FRACTION = 0.95
+"""Fraction of the time for connecting that the TLS handshake may take, so that its own error comes
+before the general one."""
+
+
+async def dial(target: Target, address: str, made: Callable[[], P], *, seconds: float) -> P:
+    """Return a connection to one address of the target, with TLS if the target has it.
+
+    The caller limits the time; `seconds` only tell which part of connecting took too long.
+    """
     loop = asyncio.get_running_loop()
     if target.endpoint is None:
         _, connection = await loop.create_unix_connection(made, target.path)
         return connection
     host, port = target.endpoint
     context = None if target.tls is None else target.tls.context()
-    name = None if context is None else host
+    name = handshake_timeout = None
+    if context is not None:
+        name, handshake_timeout = host, max(0.001, seconds * HANDSHAKE_FRACTION)
     _, connection = await loop.create_connection(
-        made, address, port, ssl=context, server_hostname=name
+        made,
+        address,
+        port,
+        ssl=context,
+        server_hostname=name,
+        ssl_handshake_timeout=handshake_timeout,
     )
     return connection
 
@@ -394,7 +409,8 @@ class Connector(Reachability, Generic[AnyConnection]):
         connection: AnyConnection | None = None
         try:
             async with asyncio.timeout_at(until):
-                connection = await dial(target, address, self._new_connection)
+                seconds = until - asyncio.get_running_loop().time()
+                connection = await dial(target, address, self._new_connection, seconds=seconds)
                 await self._greet(connection, until)
         except BaseException as error:
             if connection is not None:  # after a cancellation too nobody will use it
