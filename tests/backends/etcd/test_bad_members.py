@@ -64,14 +64,14 @@ def test_a_member_whose_certificate_is_not_trusted_hides_no_healthy_one(flavour,
 def test_where_no_member_is_left_what_is_to_be_set_right_is_told(wire_to, talker, key):
     bad = [talker(answer=lambda _: HTTP1).url.rpartition("/")[2] for _ in range(2)]
 
-    with pytest.raises(ConfigurationError, match="not as etcd does"):
+    with pytest.raises(ConfigurationError, match="not as an etcd member does"):
         wire_to(f"etcd://{','.join(bad)}").ask(requests.put(key, b""))
 
 
 def test_also_if_the_others_are_away_and_none_has_ever_answered(wire_to, talker, key):
     bad = talker(answer=lambda _: HTTP1).url
 
-    with pytest.raises(ConfigurationError, match="not as etcd does"):
+    with pytest.raises(ConfigurationError, match="not as an etcd member does"):
         wire_to(f"{bad},127.0.0.1:1").ask(requests.put(key, b""))
 
 
@@ -83,7 +83,7 @@ def test_once_a_member_has_answered_a_bad_one_beside_it_is_an_outage(wire_to, ta
 
     stop()
 
-    with pytest.raises(BackendUnavailable, match="not as etcd does"):
+    with pytest.raises(BackendUnavailable, match="not as an etcd member does"):
         eventually(
             lambda: transport.ask(requests.put(key, b"")) is None,
             what="it is told",

@@ -31,7 +31,11 @@ WHERE = "etcd://127.0.0.1:2379"
         (("RESOURCE_EXHAUSTED", "too many requests"), BackendUnavailable, "try again"),
         (("INVALID_ARGUMENT", "user name is empty"), ConfigurationError, "a user"),
         (("INVALID_ARGUMENT", "authentication failed, in"), ConfigurationError, "password"),
-        (("FAILED_PRECONDITION", "authentication is not enabled"), ConfigurationError, "no users"),
+        (
+            ("FAILED_PRECONDITION", "authentication is not enabled"),
+            ConfigurationError,
+            "no user name",
+        ),
         (("PERMISSION_DENIED", "permission denied"), ConfigurationError, "begins with ours/"),
         (("INVALID_ARGUMENT", "request is too large"), ConfigurationError, "max-request-bytes"),
         (("INVALID_ARGUMENT", "too many operations in txn"), ConfigurationError, "max-txn-ops"),
@@ -144,7 +148,7 @@ def test_a_wrong_password_and_an_unknown_user(refused, guarded, login):
     error = refused(_as(login, guarded))
 
     assert isinstance(error, ConfigurationError)
-    assert "does not know this user" in str(error)
+    assert "rejected this user name" in str(error)
 
 
 def test_keys_that_a_user_may_not_use(refused, guarded):

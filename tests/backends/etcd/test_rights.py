@@ -205,9 +205,9 @@ def test_a_wrong_password_is_told_by_an_acquire_and_by_a_look(flavour, server, l
     tls = server.tls.client_options()
     locks = flavour.locks(server.url.replace("://", f"://{login}@"), ttl=5, **tls)
 
-    with pytest.raises(ConfigurationError, match="does not know this user"):
+    with pytest.raises(ConfigurationError, match="rejected this user name"):
         locks.lock("door").acquire(timeout=20)
-    with pytest.raises(ConfigurationError, match="does not know this user") as told:
+    with pytest.raises(ConfigurationError, match="rejected this user name") as told:
         locks.inspect("door")
 
     assert login.partition(":")[2] not in str(told.value)

@@ -183,7 +183,7 @@ def test_what_is_not_etcd(wire_to, talker, key):
     for greeting in (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"):
         transport = wire_to(talker(greeting=greeting).url)
 
-        with pytest.raises(ConfigurationError, match="not as etcd does"):
+        with pytest.raises(ConfigurationError, match="not as an etcd member does"):
             transport.ask(requests.range_(key), within=5.0)
 
 

@@ -64,7 +64,7 @@ def test_a_password_is_wrong(refusal, guarded_server):
     error = refusal(guarded_server.bare_url, user="other", password=PASSWORD)
 
     assert isinstance(error, ConfigurationError)
-    assert "does not know this user" in str(error)
+    assert "rejected this user name" in str(error)
 
 
 def test_tls_carries_locks(flavour, tls_server):
@@ -81,6 +81,7 @@ def test_a_certificate_is_not_trusted(refusal, tls_server):
     error = refusal(tls_server.url, ssl="true")
 
     assert isinstance(error, ConfigurationError)
+    assert "certificate is not trusted here" in str(error)
     assert "tls_ca" in str(error)
 
 
@@ -88,12 +89,14 @@ def test_a_server_wants_tls(refusal, tls_server):
     error = refusal(tls_server.url, within=2.0)
 
     assert isinstance(error, BackendUnavailable)
+    assert "does it want TLS (then tls=true)?" in str(error)
 
 
 def test_a_server_does_not_speak_tls(refusal, server):
     error = refusal(server.url, ssl="true")
 
     assert isinstance(error, ConfigurationError | BackendUnavailable)
+    assert "leave the TLS options out" in str(error)
 
 
 def test_another_protocol_answers(refusal, talker):

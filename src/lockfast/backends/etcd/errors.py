@@ -6,12 +6,9 @@ in all versions that we know, so both the code and the text are checked.
 
 from __future__ import annotations
 
-import socket
-import ssl
 from typing import TYPE_CHECKING
 
-from lockfast.backends.etcd.http2.frames import NotHttp2
-from lockfast.backends.network.errors import since_it_answered
+from lockfast.backends.network import errors as network_errors
 from lockfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -48,10 +45,9 @@ _FULL = "database space exceeded"
 _CONFIGURATION = {
     "user name is empty": "{where} asks for a user and a password; give them in the URL "
     "(etcd://user:password@host), or a certificate with the user's name",
-    "authentication failed": "{where} does not know this user and password; correct them in "
-    "the URL",
-    "authentication is not enabled": "{where} knows no users, but one was given; leave it out "
-    "of the URL, or let it know users (etcdctl auth enable)",
+    "authentication failed": "{where} rejected this user name or password; correct them",
+    "authentication is not enabled": "{where} needs no user name, but one was given; leave it "
+    "out, or let the cluster ask for one (etcdctl auth enable)",
     "permission denied": "{where}: this user may not use our keys; grant its role the right to "
     "read and write all that begins with {root}",
     "request is too large": "{where}: a request is larger than the server takes; raise "
@@ -158,40 +154,10 @@ def none_left(failures: Sequence[LockError], *, has_answered: bool) -> LockError
 
 def unreachable(error: BaseException, *, target: Target, has_answered: bool = False) -> LockError:
     """Return the error for a connection that could not be made."""
-    where, endpoint = target.where, target.endpoint
-    hint = _other_scheme(where)
-    if isinstance(error, ssl.SSLError):
-        return ConfigurationError(
-            f"{where}: no TLS connection could be made with {endpoint} ({error}); etcds:// is for "
-            "members that speak TLS, etcd:// for the others; the certificate must be trusted here "
-            "(tls_ca), and a member may ask for ours (tls_cert, tls_key)"
-        )
-    if isinstance(error, NotHttp2):
-        return ConfigurationError(
-            f"{where}: {endpoint} answers, but not as etcd does ({error}); is this the right "
-            f"port{hint}?"
-        )
-    for kind, sentence in _REASONS.items():
-        if isinstance(error, kind):
-            said = sentence.format(endpoint=endpoint, hint=hint)
-            said = since_it_answered(said) if has_answered else said
-            return BackendUnavailable(f"{where}: {said}")
-    return BackendUnavailable(f"{where}: {endpoint} cannot be reached: {error}")
-
-
-_REASONS: dict[type[BaseException], str] = {
-    socket.gaierror: "{endpoint} has no address; correct the name, or see to the name service",
-    ConnectionRefusedError: "nothing listens at {endpoint}; start the server, or correct the "
-    "host and the port",
-    TimeoutError: "{endpoint} did not answer in time; is the address right, is it an etcd that can "
-    "be reached from here{hint}?",
-    ConnectionError: "{endpoint} closed the connection before it had answered; is it an "
-    "etcd{hint}?",
-}
-
-
-def _other_scheme(where: str) -> str:
-    """Return a hint, phrased as a question, that the two sides may disagree about TLS."""
-    if where.startswith("etcds:"):
-        return ", and does it speak TLS (if not, etcd://), or ask for our certificate (tls_cert)"
-    return ", and does it want TLS (then etcds://)"
+    return network_errors.unreachable(
+        error,
+        where=f"{target.where} (member {target.endpoint})",
+        kind="an etcd member",
+        uses_tls=target.tls is not None,
+        has_answered=has_answered,
+    )

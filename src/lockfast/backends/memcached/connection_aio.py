@@ -49,7 +49,7 @@ class MemcachedTransport(SocketTransport[MemcachedConnection]):
     """The transport to one server; it lists only the server's keys that begin with `ours`."""
 
     def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
-        unreachable = partial(errors.unreachable, where=address.where)
+        unreachable = partial(errors.unreachable, target=address.target)
         super().__init__(address.target, unreachable=unreachable, clock=clock)
         self._address = address
         self._ours = ours

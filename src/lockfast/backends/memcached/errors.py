@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
+from typing import TYPE_CHECKING
 
 from lockfast.backends.memcached.meta import MetaError, MetaReply
-from lockfast.backends.network.codec import ProtocolError
-from lockfast.backends.network.errors import since_it_answered
+from lockfast.backends.network import errors as network_errors
 from lockfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
     ConfigurationError,
     LockError,
 )
+
+if TYPE_CHECKING:
+    from lockfast.backends.network.target import Target
 
 _UNAUTHENTICATED = "unauthenticated"
 
@@ -22,8 +23,7 @@ _UNAUTHENTICATED = "unauthenticated"
 _CONFIGURATION = {
     _UNAUTHENTICATED: "{where} asks for a user and a password; "
     "give them in the URL (memcached://user:password@host)",
-    "authentication failure": "{where} does not know this user and password; "
-    "correct them in the URL",
+    "authentication failure": "{where} rejected this user name or password; correct them",
     "metadump not allowed": "{where} does not list its keys (-X); one name can still be looked "
     "at with `lockfast show`",
     "lru crawler disabled": "{where} does not list its keys (no_lru_crawler); one name can still "
@@ -34,35 +34,12 @@ _OUTAGE = {
     "the name, whoever holds it. Give it memory (-m), or let it evict",
     "too many open connections": "{where} has no room for another connection; raise -c, or find "
     "who keeps them",
-    "busy": "{where} is listing its keys for somebody else; try again",
+    "busy": "{where} is listing its keys for another client; try again",
 }
 _TOO_OLD = (
     "{where} does not know the meta commands: memcached 1.6 or newer is needed, and none that "
     "speaks the binary protocol alone (-B binary, -S)"
 )
-_NOT_MEMCACHED = (
-    "{where} answers, but not as a memcached server does; "
-    "is this the right port, and does it want TLS (tls=true)?"
-)
-_TLS = (
-    "{where}: no TLS connection could be made ({text}); tls=true is for servers that speak TLS; "
-    "the certificate must be trusted here (tls_ca), and a server may ask for ours (tls_cert, "
-    "tls_key)"
-)
-_SILENT = (
-    "{where} did not answer in time; is the address right, and is it a memcached server that can "
-    "be reached from here?"
-)
-_REASONS: dict[type[BaseException], str] = {
-    socket.gaierror: "{where}: this host name has no address; correct it, or see to the "
-    "name service",
-    ConnectionRefusedError: "nothing listens at {where}; start the server, or correct the "
-    "host and the port",
-    TimeoutError: _SILENT,
-    BlockingIOError: _SILENT,  # the kernel's error for a socket whose time is up
-    ConnectionError: "{where} closed the connection before it had answered; is it a memcached "
-    "server, and does it want TLS (tls=true)?",
-}
 
 
 def asks_for_login(answer: MetaReply) -> bool:
@@ -85,15 +62,12 @@ def refused(refusal: MetaError, *, where: str) -> LockError:
     return BackendMisbehaved(f"{where}: {text}")
 
 
-def unreachable(error: BaseException, *, where: str, has_answered: bool = False) -> LockError:
+def unreachable(error: BaseException, *, target: Target, has_answered: bool = False) -> LockError:
     """Return the error for a connection that could not be made."""
-    if isinstance(error, ProtocolError):
-        return ConfigurationError(_NOT_MEMCACHED.format(where=where))
-    text = " ".join(str(one) for one in error.args) or type(error).__name__
-    if isinstance(error, ssl.SSLError):
-        return ConfigurationError(_TLS.format(where=where, text=text))
-    for kind, sentence in _REASONS.items():
-        if isinstance(error, kind):
-            said = sentence.format(where=where)
-            return BackendUnavailable(since_it_answered(said) if has_answered else said)
-    return BackendUnavailable(f"{where} cannot be reached: {text}")
+    return network_errors.unreachable(
+        error,
+        where=target.where,
+        kind="a memcached server",
+        uses_tls=target.tls is not None,
+        has_answered=has_answered,
+    )

@@ -10,6 +10,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING
 
+from lockfast.backends.network.errors import no_tls_connection
 from lockfast.backends.sql.errors import as_lock_error, no_time, unanswered
 from lockfast.errors import BackendMisbehaved, BackendUnavailable, ConfigurationError
 
@@ -37,7 +38,7 @@ _DRIVERS_OWN = range(2000, 3000)
 # What to do, by the server's error number. {where} is the store, {text} the server's message.
 _CONFIGURATION = {
     1044: "{where}: this user may not use the database ({text})",
-    1045: "{where} does not know this user and password; correct them in the URL",
+    1045: "{where} rejected this user name or password; correct them",
     1049: "{where}: there is no such database; create it, or correct the URL",
     1054: "{where}: a table of that name has other columns ({text}); choose another table=",
     1130: "{where} does not let this host in ({text})",
@@ -54,7 +55,7 @@ _CONFIGURATION = {
     1792: "{where} takes no writes ({text}); give the primary's address",
     1820: "{where}: the password of this user has expired; give it a new one",
     1836: "{where} takes no writes ({text}); give the primary's address",
-    3159: "{where} lets nobody in without TLS; say ssl=true",
+    3159: "{where} refuses connections without TLS; add tls=true",
     4151: "{where}: this account is locked; unlock it, or give another one",
 }
 _OUTAGE = {
@@ -81,7 +82,7 @@ _UNREACHABLE = (
     (
         r"Name or service not known|getaddrinfo|nodename nor servname|name resolution",
         BackendUnavailable,
-        "{where}: the host name has no address; correct it, or see to the name service",
+        "{where}: this host name has no address; correct it, or check DNS",
     ),
     (
         r"Connection refused|Connect call failed",
@@ -96,7 +97,10 @@ _UNREACHABLE = (
     (
         r"(?i)certificate|ssl",
         ConfigurationError,
-        "{where}: no TLS connection could be made ({text}); see ssl_ca, ssl_cert, ssl_key",
+        (
+            "{where}: no TLS connection could be made ({text}); if the server does not use TLS, "
+            "leave the TLS options out"
+        ),
     ),
     (
         r"[Aa]uthentication plugin|cryptography",
@@ -152,8 +156,8 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
     known = as_lock_error(code_of(error), _CONFIGURATION, _OUTAGE, where=where, text=text)
     if known is not None:
         return known
-    if isinstance(error, ssl.SSLError | ssl.CertificateError):
-        text = f"SSL: {text}"
+    if (failed := _of_tls(error)) is not None:
+        return no_tls_connection(failed, where=where)
     for pattern, kind, sentence in _UNREACHABLE:
         if re.search(pattern, text):
             return kind(sentence.format(where=where, text=text))
@@ -163,6 +167,14 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
             f"{where} answers, but not as MySQL or MariaDB does; is this the right port?"
         )
     return BackendUnavailable(f"{where} cannot be reached: {text}")
+
+
+def _of_tls(error: BaseException) -> ssl.SSLError | None:
+    """Return the error of the TLS handshake that a driver's error is about, if any."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = getattr(cause, "original_exception", None) or cause.__cause__
+    return cause
 
 
 def message_of(error: BaseException) -> str:

@@ -145,10 +145,11 @@ class RedisTransport(SocketTransport[RedisConnection]):
     """Whether names are on several servers, so that one request cannot cover two names."""
 
     def __init__(self, server: ServerSettings, *, clock: Clock) -> None:
-        where = server.target.where
-        super().__init__(
-            server.target, unreachable=partial(errors.unreachable, where=where), clock=clock
+        target = server.target
+        unreachable = partial(
+            errors.unreachable, where=target.where, uses_tls=target.tls is not None
         )
+        super().__init__(target, unreachable=unreachable, clock=clock)
         self._server = server
         self._subscriptions: weakref.WeakValueDictionary[int, RedisSubscription] = (
             weakref.WeakValueDictionary()

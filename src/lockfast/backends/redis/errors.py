@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import socket
-import ssl
 from typing import TYPE_CHECKING
 
-from lockfast.backends.network.codec import ProtocolError
-from lockfast.backends.network.errors import since_it_answered
+from lockfast.backends.network import errors as network_errors
 from lockfast.backends.redis.requests import SCRIPT_VERBS
 from lockfast.backends.redis.scripts import redis_script
 from lockfast.errors import (
@@ -28,8 +25,8 @@ SCRIPT_NAMES = (*SCRIPT_VERBS, "permissions")
 # message.
 _CONFIGURATION = {
     "NOAUTH": "{where} asks for a password; give one in the URL (redis://user:password@host)",
-    "WRONGPASS": "{where} does not know this user and password; correct them in the URL",
-    "NOPASS": "{where} knows no password, but one was given; leave it out of the URL",
+    "WRONGPASS": "{where} rejected this user name or password; correct them",
+    "NOPASS": "{where} needs no password, but one was given; leave it out",
     "DENIED": "{where} is in protected mode and takes connections from its own machine only; "
     "give it a password, or bind it to the address that you use",
     "READONLY": "{where} is a replica, and locks are kept on its master; give the master's "
@@ -43,7 +40,7 @@ _OUTAGE = {
     "OOM": "{where} is out of memory and takes no new claims; held leases are still renewed. "
     "Give it memory, or delete other data",
     "LOADING": "{where} is still loading its data; try again",
-    "BUSY": "{where} is busy with somebody's long script; end it (SCRIPT KILL)",
+    "BUSY": "{where} is running a long script; end it (SCRIPT KILL) or wait",
     "MISCONF": "{where} cannot save its data and refuses to write; its log says why, "
     "and often the disk is full",
     "CLUSTERDOWN": "{where}: the cluster is down ({text}); see CLUSTER INFO",
@@ -54,11 +51,6 @@ _OUTAGE = {
     "UNBLOCKED": "{where}: {text}; try again",
 }
 _TOO_OLD = "{where} cannot run Lockfast's scripts: Redis 7.0 or newer, or Valkey, is needed"
-_NOT_REDIS = (
-    "{where} answers, but not as a Redis server does; "
-    "is this the right port, and does it want TLS (rediss://)?"
-)
-_NOT_REACHED = "{where} cannot be reached: {text}; is it a Redis server{hint}?"
 _FULL = "max number of clients"
 _NO_DATABASE = "{where}: there is no such database; see /number in the URL"
 
@@ -96,17 +88,18 @@ def _mistake(code: str, text: str) -> str | None:
     return _CONFIGURATION.get(code)
 
 
-def unreachable(error: BaseException, *, where: str, has_answered: bool = False) -> LockError:
+def unreachable(
+    error: BaseException, *, where: str, uses_tls: bool = False, has_answered: bool = False
+) -> LockError:
     """Return the error for a connection that could not be made."""
-    if isinstance(error, ProtocolError):
-        return ConfigurationError(_NOT_REDIS.format(where=where))
-    if isinstance(error, ssl.SSLError):
-        return ConfigurationError(_TLS.format(where=where, text=error))
-    sentence = next(
-        (sentence for kind, sentence in _REASONS.items() if isinstance(error, kind)), _NOT_REACHED
+    return network_errors.unreachable(
+        error,
+        where=where,
+        kind="a Redis server",
+        uses_tls=uses_tls,
+        has_answered=has_answered,
+        reasons=_SOCKET if where.startswith("unix://") else None,
     )
-    said = sentence.format(where=where, text=error, hint=other_scheme(where))
-    return BackendUnavailable(since_it_answered(said) if has_answered else said)
 
 
 def of_sentinel(refusal: ErrorReply, *, where: str) -> LockError:
@@ -117,13 +110,13 @@ def of_sentinel(refusal: ErrorReply, *, where: str) -> LockError:
         return ConfigurationError(_TO_SENTINEL[login].format(where=where))
     if "unknown command" in text:
         # Every Sentinel knows the command SENTINEL, and no other server does.
-        scheme = where.partition("://")[0].removesuffix("+sentinel")
+        scheme = "rediss" if "rediss+sentinel://" in where else "redis"
         return ConfigurationError(
             f"{where}: the server there is no Sentinel; give the addresses of the Sentinels (their "
             f"port is 26379 by default), or use {scheme}://HOST:PORT for a single server and "
             f"{scheme}+cluster:// for a cluster"
         )
-    return refused(refusal, where=f"a Sentinel of {where}")
+    return refused(refusal, where=where)
 
 
 def server_words(greeting: object, field: str) -> str:
@@ -149,33 +142,19 @@ _LOGIN = {
     "hello must be called with": "NOAUTH",
 }
 _TO_SENTINEL = {
-    "NOAUTH": "a Sentinel of {where} asks for a password of its own; give sentinel_password",
-    "WRONGPASS": "a Sentinel of {where} does not know this user and password; correct "
-    "sentinel_username and sentinel_password",
-    "NOPASS": "a Sentinel of {where} knows no password, but one was given; "
-    "leave sentinel_password out",
+    "NOAUTH": "{where} asks for a password of its own; give sentinel_password",
+    "WRONGPASS": "{where} rejected this user name or password; correct sentinel_username and "
+    "sentinel_password",
+    "NOPASS": "{where} needs no password, but one was given; leave sentinel_password out",
 }
 _MODES = {
     "cluster": _CONFIGURATION["MOVED"],
     "sentinel": "{where} is a Sentinel, and locks are kept on the master that it watches; "
     "use redis+sentinel:// with that master's name",
 }
-_TLS = (
-    "{where}: no TLS connection could be made ({text}); rediss:// is for servers that speak "
-    "TLS, redis:// for the others; the certificate must be trusted here (tls_ca), and a server "
-    "may ask for ours (tls_cert, tls_key)"
-)
-_REASONS: dict[type[BaseException], str] = {
-    socket.gaierror: "{where}: this host name has no address; correct it, or see to the "
-    "name service",
+_SOCKET: dict[type[BaseException], str] = {
     FileNotFoundError: "{where}: there is no such socket; start the server, or correct the path",
     PermissionError: "{where}: this program may not open the socket ({text}); see unixsocketperm",
-    ConnectionRefusedError: "nothing listens at {where}; start the server, or correct the "
-    "host and the port",
-    TimeoutError: "{where} did not answer in time; is the address right, is it a Redis server "
-    "that can be reached from here{hint}?",
-    ConnectionError: "{where} closed the connection before it had answered; is it a Redis "
-    "server{hint}?",
 }
 # -- no permission ----------------------------------------------------------------------
 
@@ -212,16 +191,3 @@ def _command_at(text: str) -> str | None:
             called = _CALLED.findall("\n".join(lines))
             return called[-1] if called else None
     return None
-
-
-def other_scheme(where: str) -> str:
-    """Return part of a question: a hint that client and server may disagree about TLS."""
-    scheme = where.partition("://")[0]
-    if "rediss" in scheme:
-        return (
-            f", and does it speak TLS (if not, {scheme.replace('rediss', 'redis')}://), "
-            "or ask for our certificate (tls_cert)"
-        )
-    if "redis" in scheme:
-        return f", and does it want TLS (then {scheme.replace('redis', 'rediss')}://)"
-    return ""

@@ -139,13 +139,8 @@ def no_master(address: Address, answers: Sequence[SentinelReply]) -> LockError:
     for failure in failures:
         if isinstance(failure, ConfigurationError):
             return failure
-    reason: object = "none is named"
-    if failures:
-        reason = failures[0]
-    return BackendUnavailable(
-        f"{address.where}: no Sentinel can be reached: {reason}; "
-        f"does one run there{errors.other_scheme(address.where)}?"
-    )
+    reason = failures[0] if failures else f"{address.where} names none"
+    return BackendUnavailable(f"no Sentinel can be reached: {reason}")
 
 
 def is_master(greeting: object) -> bool:

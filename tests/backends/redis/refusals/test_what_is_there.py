@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 from refusals import PASSWORD
 from servers.redis import shared_server
 
 from lockfast import BackendUnavailable, ConfigurationError
+from lockfast.backends.redis import errors
 from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.redis import RedisServer
 from lockfast_challenge.servers.server import free_ports
@@ -23,7 +26,7 @@ def test_a_host_without_an_address(refusal):
     error = refusal(f"redis://:{PASSWORD}@no-such-host.invalid:6379")
 
     assert isinstance(error, BackendUnavailable)
-    assert "this host name has no address; correct it" in str(error)
+    assert "this host name has no address; correct it, or check DNS" in str(error)
 
 
 def test_a_server_that_says_nothing(refusal, talker):
@@ -55,7 +58,9 @@ def test_tls_to_a_server_without(refusal):
     error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}", within=0.5)
 
     assert isinstance(error, BackendUnavailable)
-    assert "does it speak TLS (if not, redis://)" in str(error)
+    assert str(error).endswith(
+        "did not answer the TLS handshake; if it does not use TLS, write redis://"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +81,47 @@ def test_a_certificate_that_nobody_trusts(refusal, tls):
     error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{tls}")
 
     assert isinstance(error, ConfigurationError)
-    assert "the certificate must be trusted here" in str(error)
+    assert "the server's certificate is not trusted here" in str(error)
+    assert str(error).endswith("; give the certificate of its authority as tls_ca")
+
+
+def test_tls_that_an_option_turned_on_to_a_server_without(refusal):
+    """The hint is about what the client does, not about the scheme."""
+    url = f"redis://:{PASSWORD}@127.0.0.1:{shared_server().port}?tls=true"
+
+    error = refusal(url, within=0.5)
+
+    assert str(error).endswith("; if it does not use TLS, leave the TLS options out")
+
+
+def test_tls_to_a_server_that_answers_without(refusal, talker):
+    error = refusal(f"rediss://127.0.0.1:{talker(greeting=b'-ERR who is there').port}")
+
+    assert isinstance(error, ConfigurationError)
+    assert "no TLS connection could be made" in str(error)
+    assert "if the server does not use TLS, write redis://" in str(error)
+
+
+def test_a_certificate_for_another_name(refusal, tls):
+    error = refusal(f"rediss://localhost:{tls}", tls_ca=certificates().authority)
+
+    assert isinstance(error, ConfigurationError)
+    assert "the server's certificate is not valid for this host name" in str(error)
+    assert str(error).endswith("; use the name in the certificate, or tls_verify=ca")
+
+
+def test_a_certificate_that_has_expired():
+    """Neither the authority nor the name is wrong, so the error names the certificate's mistake."""
+    expired = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    expired.verify_code, expired.verify_message = 10, "certificate has expired"
+
+    error = errors.unreachable(expired, where="rediss://h", uses_tls=True)
+
+    assert isinstance(error, ConfigurationError)
+    assert str(error) == (
+        "rediss://h: the server's certificate is not accepted (certificate has expired); replace "
+        "it, or correct the clock of this machine"
+    )
 
 
 HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"

@@ -46,7 +46,7 @@ def test_a_password_that_is_wrong(refusal, closed, who):
     error = refusal(f"redis://{who}:{PASSWORD}@127.0.0.1:{closed.port}")
 
     assert isinstance(error, ConfigurationError)
-    assert "does not know this user and password" in str(error)
+    assert "rejected this user name or password" in str(error)
 
 
 def test_a_database_that_is_not_there(refusal):

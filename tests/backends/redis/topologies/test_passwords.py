@@ -25,12 +25,16 @@ def closed() -> Iterator[Sentinels]:
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        ("sentinel_password", None, "a Sentinel of .* asks for a password of its own"),
-        ("sentinel_password", WRONG, "a Sentinel of .*; correct sentinel_username and"),
-        ("sentinel_username", "nobody", "a Sentinel of .*; correct sentinel_username and"),
+        ("sentinel_password", None, r"the Sentinel \S+:\d+ of .* asks for a password of its own"),
+        ("sentinel_password", WRONG, r"the Sentinel \S+:\d+ of .*; correct sentinel_username and"),
+        (
+            "sentinel_username",
+            "nobody",
+            r"the Sentinel \S+:\d+ of .*; correct sentinel_username and",
+        ),
         ("password", None, "asks for a password; give one in the URL"),
-        ("password", WRONG, "does not know this user and password; correct them in the URL"),
-        ("username", "nobody", "does not know this user and password; correct them in the URL"),
+        ("password", WRONG, "rejected this user name or password; correct them"),
+        ("username", "nobody", "rejected this user name or password; correct them"),
     ],
 )
 def test_a_password_that_is_missing_or_wrong(closed, drivers, option, value, sentence):

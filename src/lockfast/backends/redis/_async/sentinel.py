@@ -252,11 +252,11 @@ class AsyncSentinelQuery(RedisTransport):
     def __init__(self, address: Address, sentinel: Endpoint, clock: Clock) -> None:
         assert address.sentinel is not None  # noqa: S101 - the address is that of Sentinels
         self._address = address
-        where = f"a Sentinel of {address.where}"
+        where = f"the Sentinel {sentinel} of {address.where}"
         super().__init__(address.sentinel.at(sentinel, where=where), clock=clock)
 
     async def _handshake(self) -> Handshake:
-        return sentinel_handshake(await self._credentials(), where=self._address.where)
+        return sentinel_handshake(await self._credentials(), where=self.where)
 
     async def masters(self, *, deadline: float) -> SentinelReply:
         """Return the masters that the Sentinel knows, or why it did not answer."""
@@ -274,5 +274,5 @@ class AsyncSentinelQuery(RedisTransport):
     async def _reply(self, request: bytes, reading: Callable[[Any], T], deadline: float) -> T:
         reply = await self.ask(request, deadline=deadline)
         if isinstance(reply, ErrorReply):
-            raise errors.of_sentinel(reply, where=self._address.where)
+            raise errors.of_sentinel(reply, where=self.where)
         return read(reading, reply, transport=self)

@@ -254,11 +254,11 @@ class SentinelQuery(RedisTransport):
     def __init__(self, address: Address, sentinel: Endpoint, clock: Clock) -> None:
         assert address.sentinel is not None  # noqa: S101 - the address is that of Sentinels
         self._address = address
-        where = f"a Sentinel of {address.where}"
+        where = f"the Sentinel {sentinel} of {address.where}"
         super().__init__(address.sentinel.at(sentinel, where=where), clock=clock)
 
     def _handshake(self) -> Handshake:
-        return sentinel_handshake(self._credentials(), where=self._address.where)
+        return sentinel_handshake(self._credentials(), where=self.where)
 
     def masters(self, *, deadline: float) -> SentinelReply:
         """Return the masters that the Sentinel knows, or why it did not answer."""
@@ -276,5 +276,5 @@ class SentinelQuery(RedisTransport):
     def _reply(self, request: bytes, reading: Callable[[Any], T], deadline: float) -> T:
         reply = self.ask(request, deadline=deadline)
         if isinstance(reply, ErrorReply):
-            raise errors.of_sentinel(reply, where=self._address.where)
+            raise errors.of_sentinel(reply, where=self.where)
         return read(reading, reply, transport=self)
