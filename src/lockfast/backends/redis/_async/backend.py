@@ -10,13 +10,14 @@ from lockfast.backends.redis import errors, requests
 from lockfast.backends.redis import replies as redis_replies
 from lockfast.backends.redis._async.diagnose import ServerQuestion, diagnosed
 from lockfast.backends.redis._async.survey import OUTAGES, AsyncSurvey
-from lockfast.backends.redis._async.topology import (
-    AnyTransport,
-    transport_of_client,
-    transport_to_url,
-)
+from lockfast.backends.redis._async.topology import transport_to
 from lockfast.backends.redis._async.waiting import AsyncRedisWaiting, WaitingClaim
-from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_OPTIONS
+from lockfast.backends.redis.address import (
+    SENTINEL_OPTIONS,
+    SERVER_OPTIONS,
+    address_of_client,
+    address_of_url,
+)
 from lockfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from lockfast.backends.redis.resp import ErrorReply, Reply
 from lockfast.backends.waiting._async.inbox import AsyncInbox
@@ -37,8 +38,9 @@ from lockfast.runtime import aio as runtime
 from lockfast.runtime import fork
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
+    from lockfast.backends.redis.address import Address
     from lockfast.model import Claim, Crowd, Finding, Holder
     from lockfast.runtime.clock import Clock
 
@@ -85,10 +87,8 @@ class AsyncRedisBackend(AsyncBackend):
         durability: str | None = None,
         **options: object,
     ) -> None:
-        def connect() -> AnyTransport:
-            return transport_to_url(url, where=location, options=options, clock=clock)
-
-        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+        address = address_of_url(url, where=location, options=options)
+        self._set_up(address, clock=clock, namespace=namespace, durability=durability)
 
     @classmethod
     def from_client(
@@ -103,28 +103,21 @@ class AsyncRedisBackend(AsyncBackend):
 
         Only the client's settings are read: it is never closed, and its connections are not used.
         """
-        self = cls.__new__(cls)
-
-        def connect() -> AnyTransport:
-            return transport_of_client(client, clock=clock)
-
-        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+        self, address = cls.__new__(cls), address_of_client(client)
+        self._set_up(address, clock=clock, namespace=namespace, durability=durability)
         return self
 
     def _set_up(
-        self,
-        connect: Callable[[], AnyTransport],
-        *,
-        clock: Clock,
-        namespace: str,
-        durability: str | None,
+        self, address: Address, *, clock: Clock, namespace: str, durability: str | None
     ) -> None:
         self._durability = checked_durability(durability)
         requests.read_scripts()
-        self._transport = transport = connect()
+        self._transport = transport = transport_to(address, clock=clock)
         # A request that waits for a confirmation blocks all later requests on the same connection,
         # so such requests have a connection of their own.
-        self._slow_transport = transport if self._durability is None else connect()
+        self._slow_transport = (
+            transport if self._durability is None else transport_to(address, clock=clock)
+        )
         self.location = transport.where
         if not transport.is_sharded:
             self.renewals_at_once = RENEW_BATCH

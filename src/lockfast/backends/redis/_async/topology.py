@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockfast.backends.redis._async.cluster import AsyncClusterTransport
 from lockfast.backends.redis._async.sentinel import AsyncSentinelTransport
-from lockfast.backends.redis.address import address_of_client, address_of_url
 from lockfast.backends.redis.connection_aio import RedisTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lockfast.backends.redis.address import Address
     from lockfast.runtime.clock import Clock
 
 AnyTransport = RedisTransport | AsyncClusterTransport
 
 
-def transport_to_url(
-    url: str, *, where: str, options: Mapping[str, Any], clock: Clock
-) -> AnyTransport:
-    """Return the transport to the servers in a URL."""
-    return _transport_to(address_of_url(url, where=where, options=options), clock)
-
-
-def transport_of_client(client: object, *, clock: Clock) -> AnyTransport:
-    """Return a transport of our own to the servers that a client connects to."""
-    return _transport_to(address_of_client(client), clock)
-
-
-def _transport_to(address: Address, clock: Clock) -> AnyTransport:
+def transport_to(address: Address, *, clock: Clock) -> AnyTransport:
+    """Return the transport to the servers at an address."""
     if address.topology == "sentinel":
         return AsyncSentinelTransport(address, clock=clock)
     if address.topology == "cluster":

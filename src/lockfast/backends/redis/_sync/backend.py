@@ -12,13 +12,14 @@ from lockfast.backends.redis import errors, requests
 from lockfast.backends.redis import replies as redis_replies
 from lockfast.backends.redis._sync.diagnose import ServerQuestion, diagnosed
 from lockfast.backends.redis._sync.survey import OUTAGES, Survey
-from lockfast.backends.redis._sync.topology import (
-    AnyTransport,
-    transport_of_client,
-    transport_to_url,
-)
+from lockfast.backends.redis._sync.topology import transport_to
 from lockfast.backends.redis._sync.waiting import RedisWaiting, WaitingClaim
-from lockfast.backends.redis.address import SENTINEL_OPTIONS, SERVER_OPTIONS
+from lockfast.backends.redis.address import (
+    SENTINEL_OPTIONS,
+    SERVER_OPTIONS,
+    address_of_client,
+    address_of_url,
+)
 from lockfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from lockfast.backends.redis.resp import ErrorReply, Reply
 from lockfast.backends.waiting._sync.inbox import Inbox
@@ -39,8 +40,9 @@ from lockfast.runtime import fork
 from lockfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from lockfast.backends.redis.address import Address
     from lockfast.model import Claim, Crowd, Finding, Holder
     from lockfast.runtime.clock import Clock
 
@@ -87,10 +89,8 @@ class RedisBackend(Backend):
         durability: str | None = None,
         **options: object,
     ) -> None:
-        def connect() -> AnyTransport:
-            return transport_to_url(url, where=location, options=options, clock=clock)
-
-        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+        address = address_of_url(url, where=location, options=options)
+        self._set_up(address, clock=clock, namespace=namespace, durability=durability)
 
     @classmethod
     def from_client(
@@ -105,28 +105,21 @@ class RedisBackend(Backend):
 
         Only the client's settings are read: it is never closed, and its connections are not used.
         """
-        self = cls.__new__(cls)
-
-        def connect() -> AnyTransport:
-            return transport_of_client(client, clock=clock)
-
-        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+        self, address = cls.__new__(cls), address_of_client(client)
+        self._set_up(address, clock=clock, namespace=namespace, durability=durability)
         return self
 
     def _set_up(
-        self,
-        connect: Callable[[], AnyTransport],
-        *,
-        clock: Clock,
-        namespace: str,
-        durability: str | None,
+        self, address: Address, *, clock: Clock, namespace: str, durability: str | None
     ) -> None:
         self._durability = checked_durability(durability)
         requests.read_scripts()
-        self._transport = transport = connect()
+        self._transport = transport = transport_to(address, clock=clock)
         # A request that waits for a confirmation blocks all later requests on the same connection,
         # so such requests have a connection of their own.
-        self._slow_transport = transport if self._durability is None else connect()
+        self._slow_transport = (
+            transport if self._durability is None else transport_to(address, clock=clock)
+        )
         self.location = transport.where
         if not transport.is_sharded:
             self.renewals_at_once = RENEW_BATCH
