@@ -71,7 +71,7 @@ class Endpoint(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def hosts_in(text: str, *, port: int, where: str) -> tuple[tuple[str, int], ...]:
+def hosts_in(text: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
     """Return the hosts in a comma-separated list, each with its own port or else with `port`."""
     found = tuple(_host(one, port, where) for one in text.split(",") if one)
     if not found:
@@ -79,7 +79,7 @@ def hosts_in(text: str, *, port: int, where: str) -> tuple[tuple[str, int], ...]
     return found
 
 
-def _host(text: str, port: int, where: str) -> tuple[str, int]:
+def _host(text: str, port: int, where: str) -> Endpoint:
     # The text is a name or an address in brackets, such as [::1]:6379, with or without a port.
     host, bracket, rest = text.partition("]")
     if bracket:
@@ -90,7 +90,15 @@ def _host(text: str, port: int, where: str) -> tuple[str, int]:
         raise ConfigurationError(f"{where}: {text!r} is not a host or host:port")
     if int(number or 1) not in range(1, 65536):
         raise ConfigurationError(f"{where}: the port is a number below 65536, not {number}")
-    return host, int(number or port)
+    return Endpoint(host, int(number or port))
+
+
+def settings_in(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the options with the login in the URL, which they override, and the URL's hosts."""
+    credentials, _, hosts = split(url).netloc.rpartition("@")
+    user, _, password = credentials.partition(":")
+    login = {"username": unquote(user), "password": unquote(password)}
+    return {key: value for key, value in login.items() if value} | dict(options), hosts
 
 
 def masked(url: str) -> str:

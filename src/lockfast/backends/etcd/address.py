@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lockfast.backends.network.tls import tls_of_options
-from lockfast.core.descriptor import Endpoint, hosts_in, split
+from lockfast.core.descriptor import hosts_in, settings_in, split
 from lockfast.core.server_options import LOGIN_OPTIONS, TLS_OPTIONS
 from lockfast.errors import ConfigurationError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lockfast.backends.network.tls import TlsOptions
+    from lockfast.core.descriptor import Endpoint
 
 DEFAULT_PORT = 2379
 
@@ -56,22 +57,13 @@ class Preference:
 def of_url(url: str, *, where: str, namespace: str, options: Mapping[str, Any]) -> Address:
     """Return the address in `etcd://user:password@host1,host2:2379/prefix`; `etcds://` uses TLS."""
     parts = split(url)
-    login, _, hosts = parts.netloc.rpartition("@")
-    user, _, password = login.partition(":")
-    user = options.get("username", unquote(user))
-    password = options.get("password", unquote(password))
+    settings, hosts = settings_in(url, options)
+    user, password = settings.get("username", ""), settings.get("password", "")
     if bool(user) != bool(password):
         raise ConfigurationError(f"{where}: a login is a user and a password; one is missing")
     # Newer etcd members refuse clients that do not name the protocol in the TLS handshake.
     tls = tls_of_options(options, where=where, scheme=parts.scheme, protocols=("h2",))
-    found = tuple(Endpoint(*one) for one in hosts_in(hosts, port=DEFAULT_PORT, where=where))
     path = unquote(parts.path).strip("/")
-    return Address(
-        where,
-        found,
-        f"{path}/" if path else "",
-        namespace,
-        tls,
-        user,
-        password,
-    )
+    prefix = f"{path}/" if path else ""
+    found = hosts_in(hosts, port=DEFAULT_PORT, where=where)
+    return Address(where, found, prefix, namespace, tls, user, password)

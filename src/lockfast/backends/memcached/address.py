@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from lockfast.backends.network.target import Target
 from lockfast.backends.network.tls import tls_of_options
-from lockfast.core.descriptor import Endpoint
+from lockfast.core.descriptor import hosts_in, settings_in, split
 from lockfast.core.server_options import LOGIN_OPTIONS, TLS_OPTIONS
 from lockfast.errors import ConfigurationError
 
@@ -36,21 +35,17 @@ class Address:
 
 def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Address:
     """Return the address in `memcached://user:password@host:11211`; options override it."""
-    if "," in url.partition("://")[2].rpartition("@")[2]:
+    settings, hosts = settings_in(url, options)
+    if "," in hosts:
         raise ConfigurationError(
             f"{where} names several servers, and a lock lives on one: a second that does not know "
             "of it would grant it again. Write memcached://host:11211"
         )
-    parts = urlsplit(url)
-    try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError:
-        raise ConfigurationError(f"{where}: the port is a number below 65536") from None
-    if not parts.hostname or parts.path.strip("/"):
+    if not hosts or split(url).path.strip("/"):
         raise ConfigurationError(f"{where}: write memcached://host:11211, and no path behind it")
-    user = options.get("username", unquote(parts.username or ""))
-    password = options.get("password", unquote(parts.password or ""))
-    target = Target(where, Endpoint(parts.hostname, port), tls=tls_of_options(options, where=where))
+    [endpoint] = hosts_in(hosts, port=DEFAULT_PORT, where=where)
+    target = Target(where, endpoint, tls=tls_of_options(options, where=where))
+    user, password = settings.get("username", ""), settings.get("password", "")
     return Address(target, _login(user, password, where=where))
 
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from lockfast.backends.network.target import Target
 from lockfast.backends.network.tls import tls_of_client, tls_of_options
 from lockfast.backends.redis.handshake import Login
-from lockfast.core.descriptor import Endpoint, hosts_in, split
+from lockfast.core.descriptor import Endpoint, hosts_in, settings_in, split
 from lockfast.core.server_options import (
     LOGIN_OPTIONS,
     SERVER_ALIASES,
@@ -107,7 +107,7 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
         return Address("single", _at_socket(parts.path, hosts, settings, where=where))
     if not topology:
         hosts = f"localhost{hosts}" if not hosts or hosts.startswith(":") else hosts
-        endpoint, *others = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
+        endpoint, *others = hosts_in(hosts, port=DEFAULT_PORT, where=where)
         if others:
             raise ConfigurationError(
                 f"{where} names several servers; accepted: {scheme}+cluster://{hosts} and "
@@ -126,20 +126,12 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
                 f"{parts.scheme}://host1,host2,host3/mymaster{database}"
             )
         login = Login(options.get("sentinel_username", ""), options.get("sentinel_password", ""))
-        endpoints = endpoints_of(hosts, port=DEFAULT_SENTINEL_PORT, where=where)
+        endpoints = hosts_in(hosts, port=DEFAULT_SENTINEL_PORT, where=where)
         sentinel = ServerSettings(server.target, login)
         return Address("sentinel", server, endpoints, service, sentinel)
     if parts.path.strip("/") or server.db:
         raise ConfigurationError(f"{where}: a cluster has no databases; leave the number out")
-    return Address("cluster", server, endpoints_of(hosts, port=DEFAULT_PORT, where=where))
-
-
-def settings_in(url: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the settings of the servers in a URL, and its hosts; options override the URL."""
-    credentials, _, hosts = split(url).netloc.rpartition("@")
-    user, _, password = credentials.partition(":")
-    login = {"username": unquote(user), "password": unquote(password)}
-    return {key: value for key, value in login.items() if value} | dict(options), hosts
+    return Address("cluster", server, hosts_in(hosts, port=DEFAULT_PORT, where=where))
 
 
 def server_of(target: Target, settings: Mapping[str, Any], *, scheme: str) -> ServerSettings:
@@ -203,11 +195,6 @@ def _client_name(given: object, *, where: str) -> str:
             "spaces"
         )
     return name
-
-
-def endpoints_of(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
-    """Return the hosts in a URL, each with its port."""
-    return tuple(Endpoint(*one) for one in hosts_in(hosts, port=port, where=where))
 
 
 def database_in(url: str, *, where: str) -> dict[str, int]:

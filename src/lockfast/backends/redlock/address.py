@@ -16,11 +16,9 @@ from lockfast.backends.redis.address import (
     address_of_client,
     checked_options,
     database_in,
-    endpoints_of,
     server_of,
-    settings_in,
 )
-from lockfast.core.descriptor import split
+from lockfast.core.descriptor import hosts_in, settings_in, split
 from lockfast.core.quorum import majority, node_timeout
 from lockfast.core.server_options import TLS_OPTIONS
 from lockfast.errors import ConfigurationError
@@ -47,7 +45,7 @@ def addresses_of_url(
             f"{where}: tls=false contradicts redlocks://; write redlock://, or leave tls out"
         )
     shared.setdefault("tls", is_secure)
-    found = endpoints_of(hosts, port=DEFAULT_PORT, where=where)
+    found = hosts_in(hosts, port=DEFAULT_PORT, where=where)
     if len(set(found)) < len(found):
         raise ConfigurationError(f"{where} names a node twice")
     own = _of_each(nodes, number=len(found), where=where)
