@@ -87,9 +87,13 @@ class _SentinelFailover:
         raise DidNotStrike(f"no Sentinel would: {refusal}")
 
 
+_OF_CLIENTS = ("durability", "request_timeout")
+"""Options in a URL that say how to use the servers, and not where they are."""
+
+
 def _address(url: str) -> Address:
-    options = dict(parse_qsl(split(url).query))
-    options.pop("durability", None)
+    in_url = dict(parse_qsl(split(url).query))
+    options = {name: in_url[name] for name in in_url if name not in _OF_CLIENTS}
     where = masked(url.partition("?")[0])
     given = checked_options(options, what="the servers", where=where, has_sentinels=True)
     return address_of_url(url.partition("?")[0], where=where, options=given)
