@@ -19,13 +19,13 @@ PATIENCE = 60.0
 
 
 def test_a_pair_that_nobody_closed_is_closed_without_a_warning_when_it_is_collected():
-    kicks = SelfPipe()
-    awake = kicks._awake
-    ring = [kicks]
+    interrupts = SelfPipe()
+    awake = interrupts._receiver
+    ring = [interrupts]
     ring.append(ring)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        del kicks, ring
+        del interrupts, ring
         gc.collect()
     assert awake.fileno() == -1
 
@@ -45,45 +45,45 @@ def test_there_is_no_pair_before_somebody_would_close_it(monkeypatch):
     assert not made
 
 
-def test_a_wait_tells_a_kick_from_something_to_read():
-    """The wait also reports a kick and data together, and works again for the same socket."""
-    kicks = SelfPipe()
+def test_a_wait_tells_an_interrupt_from_something_to_read():
+    """The wait also reports an interrupt and data together, and works again for the same socket."""
+    interrupts = SelfPipe()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         for _ in range(2):
-            assert kicks.wait(ours, 0.0) == (False, False)
-            kicks.give()
-            assert kicks.wait(None, PATIENCE) == (False, True)
+            assert interrupts.wait(ours, 0.0) == (False, False)
+            interrupts.give()
+            assert interrupts.wait(None, PATIENCE) == (False, True)
             theirs.send(b"!")
-            assert kicks.wait(None, 0.0) == (False, False)
-            assert kicks.wait(ours, PATIENCE) == (True, False)
-            kicks.give()
-            assert kicks.wait(ours, PATIENCE) == (True, True)
+            assert interrupts.wait(None, 0.0) == (False, False)
+            assert interrupts.wait(ours, PATIENCE) == (True, False)
+            interrupts.give()
+            assert interrupts.wait(ours, PATIENCE) == (True, True)
             assert ours.recv(1) == b"!"
-    kicks.close()
+    interrupts.close()
 
 
 def test_what_is_closed_is_waited_for_by_nobody():
     """Another socket may have the descriptor number of the closed socket by then."""
-    kicks = SelfPipe()
+    interrupts = SelfPipe()
     with socket.socket() as connection:
-        kicks.wait(connection, 0.0)
+        interrupts.wait(connection, 0.0)
     with pytest.raises(ValueError, match="negative"):
-        kicks.wait(connection, PATIENCE)
-    kicks.wait(None, 0.0)
-    kicks.close()
+        interrupts.wait(connection, PATIENCE)
+    interrupts.wait(None, 0.0)
+    interrupts.close()
     with pytest.raises(ValueError, match="negative"):
-        kicks.wait(None, PATIENCE)
+        interrupts.wait(None, PATIENCE)
 
 
 def test_a_signal_handler_may_wait_for_the_same():
     """The handler interrupts the wait of its own thread, and waits for the same socket itself."""
-    kicks = SelfPipe()
+    interrupts = SelfPipe()
     ours, theirs = socket.socketpair()
     inner: list[tuple[bool, bool]] = []
 
     def handle(*_: object) -> None:
-        inner.append(kicks.wait(ours, 0.0))
+        inner.append(interrupts.wait(ours, 0.0))
         theirs.send(b"!")
 
     before = signal.signal(signal.SIGUSR1, handle)
@@ -91,26 +91,26 @@ def test_a_signal_handler_may_wait_for_the_same():
     try:
         with ours, theirs:
             rung.start()
-            assert kicks.wait(ours, PATIENCE) == (True, False)
+            assert interrupts.wait(ours, PATIENCE) == (True, False)
             assert inner == [(False, False)]
     finally:
         rung.join()
         signal.signal(signal.SIGUSR1, before)
-        kicks.close()
+        interrupts.close()
 
 
 def test_who_listens_to_what_another_thread_closes_just_now_is_told_that_it_is_over(monkeypatch):
     """A close between a wakeup of the self-pipe and its read must not raise."""
     ours, theirs = socket.socketpair()
     reading = Listener(ours, clock=Clock())
-    swallow = reading._kicks._swallow
+    swallow = reading._interrupts._swallow
 
     def closed_before() -> None:
         reading.close()
         swallow()
 
-    monkeypatch.setattr(reading._kicks, "_swallow", closed_before)
-    reading.kick()
+    monkeypatch.setattr(reading._interrupts, "_swallow", closed_before)
+    reading.interrupt()
 
     assert reading.listen(until=Clock.now() + PATIENCE) is False
     theirs.close()

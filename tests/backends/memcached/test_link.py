@@ -71,7 +71,7 @@ def test_a_server_without_room_may_say_so_before_it_is_asked():
         connection.connection_made(transport)  # type: ignore[arg-type]
         until = asyncio.get_running_loop().time() + 60
         steps = handshake(address_of_url("memcached://here", where="here", options={}))
-        greeting = asyncio.ensure_future(connection.converse(steps, until=until))
+        greeting = asyncio.ensure_future(connection.run_handshake(steps, until=until))
         await asyncio.sleep(0)
 
         connection.data_received(b"ERROR Too many open connections\r\n")

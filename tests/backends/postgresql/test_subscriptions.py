@@ -54,15 +54,15 @@ def test_what_others_notify_is_heard_in_order_and_the_proof_is_not_told(
     assert heard == [f"ring {i}" for i in range(5)]
 
 
-def test_a_kick_ends_the_listening(transport, subscription) -> None:
+def test_an_interrupt_ends_the_listening(transport, subscription) -> None:
     asked = transport.flavour.start(listening, transport, subscription)
-    kicks = 0
+    interrupts = 0
     while not asked.done():
-        transport.flavour.call(subscription.kick)
-        kicks += 1
+        transport.flavour.call(subscription.interrupt)
+        interrupts += 1
 
     assert asked.result() is True
-    assert kicks
+    assert interrupts
 
 
 def test_whoever_waits_is_woken_by_what_it_hears(transport, channel, server) -> None:

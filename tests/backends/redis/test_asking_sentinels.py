@@ -75,7 +75,7 @@ def test_a_look_that_fails_does_not_fail_the_request_that_made_it(transport, mon
     monkeypatch.setattr(SentinelQuery, "ask", lambda *_, **__: [[b"name"], 7])
     transport._master = Endpoint("127.0.0.1", 4)
 
-    transport._look(Clock().now() + PATIENCE)
+    transport._check_master(Clock().now() + PATIENCE)
 
     assert set(transport._silent) == set(SENTINELS)
 

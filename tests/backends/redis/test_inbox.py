@@ -21,23 +21,23 @@ from lockfast.testing import run_in_virtual_time
 class Heard:
     """A subscription that receives nothing and counts how often its background task is woken."""
 
-    kicks = 0
+    interrupts = 0
 
     def __init__(self) -> None:
-        self._kicked = asyncio.Event()
+        self._interrupted = asyncio.Event()
 
     async def listen(self, *, until: float) -> bool:
-        self._kicked.clear()
+        self._interrupted.clear()
         try:
             async with asyncio.timeout(until - virtual_clock().now()):
-                await self._kicked.wait()
+                await self._interrupted.wait()
         except TimeoutError:
             pass
         return True
 
-    def kick(self) -> None:
-        self.kicks += 1
-        self._kicked.set()
+    def interrupt(self) -> None:
+        self.interrupts += 1
+        self._interrupted.set()
 
     async def wait_for_event(self, event: Any, *, deadline: float) -> None:
         await event.wait(deadline - virtual_clock().now())
@@ -90,9 +90,9 @@ def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
         inbox = inbox_on(transport)
 
         def stands(number: int, *, ends_in: float) -> int:
-            before: int = transport.subscription.kicks
+            before: int = transport.subscription.interrupts
             join(inbox, number, ends_in=ends_in)
-            return int(transport.subscription.kicks - before)
+            return int(transport.subscription.interrupts - before)
 
         stands(0, ends_in=30.0)
         waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))

@@ -50,13 +50,13 @@ class InterruptAt:
         self.struck = False
 
     def __enter__(self) -> Self:
-        sys.setprofile(self._look)
+        sys.setprofile(self._check_master)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
 
-    def _look(self, frame: FrameType, event: str, _argument: object) -> None:
+    def _check_master(self, frame: FrameType, event: str, _argument: object) -> None:
         if event not in ("call", "c_return") or frame.f_code.co_filename not in TOUCHED:
             return
         if frame.f_code.co_name == "__del__":

@@ -47,7 +47,7 @@ def connected(nodes: Nodes) -> NodeConnection:
     """Add an idle connection to the node, on which no reply comes, and return that connection."""
     transport = nodes.transports[0]
     ours, far_end = socket.socketpair()
-    line = transport.know(NodeConnection(ours, nodes._clock, 0, nodes.nodes[0]))
+    line = transport.register(NodeConnection(ours, nodes._clock, 0, nodes.nodes[0]))
     weakref.finalize(line, far_end.close)
     transport.put_back(line)
     return line
@@ -135,9 +135,9 @@ def test_no_node_is_slow_in_a_child(nodes):
 def test_lines_that_are_gone_are_not_remembered(nodes):
     transport = nodes.transports[0]
     line = connected(nodes)
-    assert transport.has_line()
+    assert transport.has_connection()
 
     assert transport.take() is line
     del line
 
-    assert not transport.has_line()
+    assert not transport.has_connection()

@@ -61,7 +61,7 @@ class Subscription(Listener):
 class Store(AsyncWaitPolicy):
     """A store whose subscriptions and checks fail as the test says."""
 
-    timing = Timing(5.0, 0.5, 10, subscribe_timeout=3.0, unheard_poll_seconds=0.25)
+    timing = Timing(5.0, 0.5, 10, subscribe_timeout=3.0, unsubscribed_poll_seconds=0.25)
 
     def __init__(self, *errors: Exception, sources: int = 1) -> None:
         self.sources = sources
@@ -178,7 +178,7 @@ def test_claims_ask_after_the_machine_was_suspended() -> None:
     async def test(scene: Scene) -> None:
         await scene.join(1)
         scene.store.opened[0].oversleeps = 100.0
-        scene.inbox.receivers[0].kick()  # the next call of `listen` oversleeps
+        scene.inbox.receivers[0].interrupt()  # the next call of `listen` oversleeps
 
         assert 100.0 <= await scene.slept(1, at_most=1000.0) <= 103.0
 

@@ -78,7 +78,7 @@ class WatchStream(Listener):
             self._lost.set_result(None)
 
     async def listen(self, *, until: float) -> bool:
-        """Return at `until`, or after `kick`; false once the stream has ended.
+        """Return at `until`, or after `interrupt`; false once the stream has ended.
 
         The event loop passes messages to `on_message` as they arrive.
         """

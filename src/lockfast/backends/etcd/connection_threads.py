@@ -59,8 +59,8 @@ class WatchStream(Listener["EtcdConnection"]):
         except BaseException:
             # If no file descriptor is left, or after an interrupt, nothing else closes the
             # self-pipes.
-            self._kicks.close()
-            self._nudges.close()
+            self._interrupts.close()
+            self._guest_wakeups.close()
             raise
 
     @property
@@ -92,10 +92,10 @@ class WatchStream(Listener["EtcdConnection"]):
     def leave(self) -> None:
         """End the stream, from any thread or from within `on_message`; its listener closes it."""
         self._is_broken = True
-        self.kick()
+        self.interrupt()
 
     def listen(self, *, until: float) -> bool:
-        """Pass on messages until `until` or a `kick`; false once the stream is broken."""
+        """Pass on messages until `until` or an `interrupt`; false once the stream is broken."""
         answers = self._connection.http2.answers
         due = self._watch_ping.due(self._clock.now(), answers=answers)
         if due is PingAction.LEAVE:

@@ -40,7 +40,7 @@ class ProtocolError(Exception):
     """Bytes that no server of this kind sends."""
 
 
-class Unasked(ProtocolError):
+class UnsolicitedReply(ProtocolError):
     """A reply to no request; before the first request, it is how a server refuses a connection."""
 
     def __init__(self, reply: object) -> None:

@@ -21,7 +21,7 @@ from lockfast.backends.network.codec import (
     UNREADABLE,
     Misread,
     ProtocolError,
-    Unasked,
+    UnsolicitedReply,
     misbehaved,
 )
 from lockfast.backends.network.errors import not_connected, not_sent, unanswered
@@ -118,12 +118,12 @@ class SocketConnection(asyncio.Protocol):
     _special_reply: type | None = None
     """Class of the replies that go to `_take` instead of the next request in the queue."""
 
-    def __init__(self, parser: Codec, *, where: str) -> None:
+    def __init__(self, codec: Codec, *, where: str) -> None:
         self.where = where
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._end: BaseException | None = None
-        self._parser = parser
+        self._codec = codec
         self._outbox: list[bytes] = []
         # Three columns, with an entry for each request that was sent or will be sent in this turn
         # of the loop: the receiver of the reply, the deadline and, once the request was sent, the
@@ -133,7 +133,7 @@ class SocketConnection(asyncio.Protocol):
         self._deadlines: deque[float] = deque()
         self._sent_at: deque[float] = deque()
         self._replied_at = 0.0
-        self._timer = SharedTimer(self._look)
+        self._timer = SharedTimer(self._check_deadlines)
         self._transport: asyncio.Transport
         self._write: Callable[[bytes], None]
 
@@ -172,7 +172,7 @@ class SocketConnection(asyncio.Protocol):
         self._deadlines.append(deadline)
         self._timer.at(deadline)
 
-    async def converse(self, steps: Handshake, *, until: float) -> None:
+    async def run_handshake(self, steps: Handshake, *, until: float) -> None:
         """Send the requests of the steps, and send the steps their replies.
 
         Raises OSError if the connection ends, and ProtocolError if it is not understood.
@@ -196,7 +196,7 @@ class SocketConnection(asyncio.Protocol):
                 return replies
         if self._end is None:  # only this reply is late; the others may still come
             raise TimeoutError("no answer in time") from failure
-        if isinstance(self._end, Unasked):
+        if isinstance(self._end, UnsolicitedReply):
             return [self._end.reply]
         raise self._end
 
@@ -236,12 +236,12 @@ class SocketConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass the replies to the requests that wait for them."""
         now = self._loop.time()
-        parser, peculiar = self._parser, self._special_reply
+        codec, special = self._codec, self._special_reply
         waiting, deadlines, sent_at = self._waiting, self._deadlines, self._sent_at
         try:
-            parser.feed(data)
-            while (reply := parser.next()) is not NEED_MORE:
-                if reply.__class__ is peculiar or not sent_at:
+            codec.feed(data)
+            while (reply := codec.next()) is not NEED_MORE:
+                if reply.__class__ is special or not sent_at:
                     self._take(reply)
                 else:
                     self._replied_at = now
@@ -258,7 +258,7 @@ class SocketConnection(asyncio.Protocol):
 
     def _answer(self, reply: Any) -> None:  # noqa: ANN401 - as above
         if not self._sent_at:
-            self._lose(Unasked(reply))
+            self._lose(UnsolicitedReply(reply))
             return
         self._replied_at = self._loop.time()
         self._deadlines.popleft()
@@ -297,7 +297,7 @@ class SocketConnection(asyncio.Protocol):
     def _unanswered(self, error: BaseException) -> LockError:
         return unanswered(error, where=self.where)
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         now = self._loop.time()
         all_of_them = zip(self._waiting, self._deadlines, strict=True)
         for one in [one for one, deadline in all_of_them if deadline <= now and not one.done()]:
@@ -483,7 +483,7 @@ class SocketTransport(Connector[ConnectionT]):
         return await asyncio.gather(*replies, return_exceptions=True)
 
     async def _greet(self, connection: ConnectionT, until: float) -> None:
-        await connection.converse(await self._handshake(), until=until)
+        await connection.run_handshake(await self._handshake(), until=until)
 
     async def _handshake(self) -> Handshake:
         """Return the first exchange on a new connection."""

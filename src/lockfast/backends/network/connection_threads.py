@@ -320,60 +320,58 @@ class IdleConnections(Generic[IdleT]):
 class SocketConnection(BlockingSocket):
     """One connection, used by one thread at a time."""
 
-    __slots__ = ("_parser",)
+    __slots__ = ("_codec",)
 
     _unsolicited: ClassVar[type | None] = None
     """Class of the messages that a server may send at any time. Such messages belong to no request,
     and are skipped."""
 
-    def __init__(
-        self, sock: socket.socket, parser: Codec, clock: Clock, *, generation: int
-    ) -> None:
+    def __init__(self, sock: socket.socket, codec: Codec, clock: Clock, *, generation: int) -> None:
         super().__init__(sock, clock, generation)
-        self._parser = parser
+        self._codec = codec
 
     def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401
         """Send a request and return its reply, or raise OSError."""
         self.send(request, deadline=deadline)
         # No earlier reply is due, so there is no need to ask the codec for a complete reply first.
-        parser = self._parser
-        parser.feed(self._receive(deadline))
-        reply = parser.next()
+        codec = self._codec
+        codec.feed(self._receive(deadline))
+        reply = codec.next()
         if reply is NEED_MORE or reply.__class__ is self._unsolicited:
             return self.receive(deadline=deadline)
         return reply
 
     def receive(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
         """Return the next reply, or raise OSError."""
-        unasked = self._unsolicited
-        while (reply := self.receive_any(deadline=deadline)).__class__ is unasked:
+        unsolicited = self._unsolicited
+        while (reply := self.receive_any(deadline=deadline)).__class__ is unsolicited:
             pass
         return reply
 
     def receive_any(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
         """Like `receive`, but also return messages that belong to no request."""
-        parser = self._parser
-        while (reply := parser.next()) is NEED_MORE:
-            parser.feed(self._receive(deadline))
+        codec = self._codec
+        while (reply := codec.next()) is NEED_MORE:
+            codec.feed(self._receive(deadline))
         return reply
 
     def take_in(self) -> None:
         """Read what has arrived, without waiting; raise OSError if the connection has ended."""
-        self._parser.feed(self._here())
+        self._codec.feed(self._here())
 
     def buffered(self) -> Any:  # noqa: ANN401 - the protocol's
         """Return a reply that has already arrived, or NEED_MORE."""
-        return self._parser.next()
+        return self._codec.next()
 
     def is_drained(self) -> bool:
         """Whether nothing is left that the next request would take for its reply."""
-        parser = self._parser
-        while not parser.is_empty:
-            if self._unsolicited is None or parser.next().__class__ is not self._unsolicited:
+        codec = self._codec
+        while not codec.is_empty:
+            if self._unsolicited is None or codec.next().__class__ is not self._unsolicited:
                 return False
         return True
 
-    def converse(self, steps: Handshake, *, until: float) -> None:
+    def run_handshake(self, steps: Handshake, *, until: float) -> None:
         """Send the requests of the steps, and send the steps their replies.
 
         Raises OSError if the connection ends, and ProtocolError if it is not understood.
@@ -550,7 +548,7 @@ class SocketTransport(Connector[ConnectionT]):
         return self._idle.take() or self.connect(deadline=deadline)
 
     def _greet(self, connection: ConnectionT, until: float) -> None:
-        connection.converse(self._handshake(), until=until)
+        connection.run_handshake(self._handshake(), until=until)
 
     def _handshake(self) -> Handshake:
         """Return the first exchange on a new connection."""

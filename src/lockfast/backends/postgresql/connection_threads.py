@@ -175,7 +175,7 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
             if self._is_given_up:
                 self._let_go()
                 raise no_longer_wanted(where=self._connection.where)
-            is_readable, _ = self._poll(self._connection, self._nudges, left)
+            is_readable, _ = self._poll(self._connection, self._guest_wakeups, left)
             if is_readable:
                 self._read()
         if not self._is_proven:
@@ -185,11 +185,11 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
     def give_up(self) -> None:
         """Make `prove` fail at once."""
         self._is_given_up = True
-        self._nudges.give()
+        self._guest_wakeups.give()
 
     def _let_go(self) -> None:
-        self._kicks.close()
-        self._nudges.close()
+        self._interrupts.close()
+        self._guest_wakeups.close()
 
     # -- reading -----------------------------------------------------------------------
 
@@ -211,5 +211,5 @@ class PostgresqlSubscription(Listener["PostgresqlConnection"]):
         """Abandon the connection in a forked child; the parent process still uses it."""
         self._is_closed = self._is_broken = True
         self._connection.abandon_in_child()
-        self._kicks.close()
-        self._nudges.close()
+        self._interrupts.close()
+        self._guest_wakeups.close()

@@ -86,7 +86,7 @@ class ClusterSubscription(RedisSubscription):
         if not reply.cancelled() and reply.exception() is None:
             self._is_cut_off = cluster_map.says_cluster_down(reply.result())
             if self._is_cut_off:
-                self.kick()
+                self.interrupt()
 
 
 # The asyncio transport: one multiplexed connection; `connection_threads` is its counterpart.

@@ -94,8 +94,8 @@ class ClusterSubscription(RedisSubscription):
     def listen(self, *, until: float) -> bool:
         """Deliver messages; return false once the node is gone or cut off.
 
-        Returns at `until` at the latest, or after a kick. If a waiting thread reads the reply to
-        the check, it interrupts `listen` to report the result.
+        Returns at `until` at the latest, or after an `interrupt`. If a waiting thread reads the
+        reply to the check, it interrupts `listen` to report the result.
         """
         now = self._clock.now()
         if self._is_cut_off:
@@ -121,7 +121,7 @@ class ClusterSubscription(RedisSubscription):
     def _answered(self, reply: Reply) -> None:
         self._is_cut_off = cluster_map.says_cluster_down(reply)
         if self._is_cut_off:
-            self.kick()
+            self.interrupt()
 
 
 # The threads' transport: blocking calls on the caller's thread; see also `connection_aio`.

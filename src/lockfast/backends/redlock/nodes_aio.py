@@ -45,7 +45,7 @@ class NodeTransport(RedisTransport):
 
     async def _greet(self, connection: RedisConnection, until: float) -> None:
         await super()._greet(connection, until)
-        await connection.converse(self._identify(), until=until)
+        await connection.run_handshake(self._identify(), until=until)
 
     async def greet(self, *, deadline: float) -> None:
         """Connect, or repeat the handshake on an existing connection."""
@@ -54,7 +54,7 @@ class NodeTransport(RedisTransport):
             await self._connected(deadline)
             return
         try:
-            await connection.converse(self._identify(), until=self._loop_time(deadline))
+            await connection.run_handshake(self._identify(), until=self._loop_time(deadline))
         except Exception as error:
             if (failure := self._failure(error)) is None:
                 raise

@@ -111,27 +111,27 @@ class NodeTransport(RedisTransport):
 
     def _greet(self, connection: RedisConnection, until: float) -> None:
         super()._greet(connection, until)
-        connection.converse(self._identify(), until=until)
+        connection.run_handshake(self._identify(), until=until)
 
     def open(self, *, deadline: float) -> NodeConnection:
         """Return a new connection."""
-        return self.know(cast("NodeConnection", self.connect(deadline=deadline)))
+        return self.register(cast("NodeConnection", self.connect(deadline=deadline)))
 
-    def know(self, line: NodeConnection) -> NodeConnection:
+    def register(self, connection: NodeConnection) -> NodeConnection:
         """Register a connection for as long as something refers to it."""
-        self._all[id(line)] = line
-        return line
+        self._all[id(connection)] = connection
+        return connection
 
     def take(self) -> NodeConnection | None:
         """Return an idle connection, which the caller has to check; None if there is none."""
         return cast("NodeConnection | None", self._idle.take_unchecked())
 
-    def put_back(self, line: NodeConnection) -> None:
+    def put_back(self, connection: NodeConnection) -> None:
         """Keep the connection for the next call."""
-        if not line.is_lost:
-            self._idle.put_back(line)
+        if not connection.is_lost:
+            self._idle.put_back(connection)
 
-    def has_line(self) -> bool:
+    def has_connection(self) -> bool:
         """Return whether there is a connection, even if another thread is using it."""
         known = [one() for one in self._all.valuerefs()]
         return any(one is not None and not one.is_lost for one in known)
@@ -139,8 +139,8 @@ class NodeTransport(RedisTransport):
     def after_fork_in_child(self) -> None:
         """Close our copies of the parent's connections, which does not affect the parent."""
         for one in self._all.valuerefs():
-            if (line := one()) is not None:
-                line.pending.clear()  # the replies are the parent's
+            if (connection := one()) is not None:
+                connection.pending.clear()  # the replies are the parent's
         self._all = weakref.WeakValueDictionary()
         super().after_fork_in_child()
 
@@ -181,22 +181,22 @@ class Nodes:
         request matters; if it is given, a node that cannot receive the request now gets it later.
         """
         found = Round(self.nodes, decide)
-        lines: dict[int, NodeConnection] = {}
+        connections: dict[int, NodeConnection] = {}
         try:
             asked = [one for one in self.nodes if among is None or one.number in among]
-            self._take(found, asked, lines, timeout)
+            self._take(found, asked, connections, timeout)
             for node in asked:
-                self._send(found, node, questions, lines.get(node.number), matters_for)
+                self._send(found, node, questions, connections.get(node.number), matters_for)
             found.look()
-            self._listen(found, lines, timeout, patience)
+            self._listen(found, connections, timeout, patience)
         except BaseException:
             # After an interrupt, it is unknown which requests were sent, and whether a reply was
             # read in part.
-            for line in lines.values():
-                line.lose(ConnectionError("interrupted"))
+            for connection in connections.values():
+                connection.lose(ConnectionError("interrupted"))
             raise
-        for line in lines.values():
-            self.transports[line.node.number].put_back(line)
+        for connection in connections.values():
+            self.transports[connection.node.number].put_back(connection)
         return found.outcome()
 
     def _send(
@@ -204,16 +204,20 @@ class Nodes:
         found: Round,
         node: Node,
         questions: Sequence[NodeRequest],
-        line: NodeConnection | None,
+        connection: NodeConnection | None,
         matters_for: float,
     ) -> None:
         now, scripts = self._clock.now(), node.scripts
-        is_unknown = line is None and found.replies[node.number] is None
+        is_unknown = connection is None and found.replies[node.number] is None
         if is_unknown and (node.trouble is not None or scripts is None):
             trouble = node.trouble or BackendUnavailable(f"{node.where} is not connected")
             found.replies[node.number] = trouble
         most = 1 if matters_for else 0
-        if line is None or scripts is None or (node.is_slow and len(line.pending) > most):
+        if (
+            connection is None
+            or scripts is None
+            or (node.is_slow and len(connection.pending) > most)
+        ):
             if matters_for:
                 for one in questions:
                     node.defer(one, now=now, matters_for=matters_for)
@@ -229,86 +233,90 @@ class Nodes:
         found.asked[node.number], node.asked_at = True, now
         found.asked_by[node.number] = scripts
         try:
-            line.send_for(sent, now=now)
+            connection.send_for(sent, now=now)
         except OSError as error:
-            self._lost(node, line, error)
+            self._lost(node, connection, error)
 
     def _take(
-        self, found: Round, asked: Sequence[Node], lines: dict[int, NodeConnection], timeout: float
+        self,
+        found: Round,
+        asked: Sequence[Node],
+        connections: dict[int, NodeConnection],
+        timeout: float,
     ) -> None:
         """Take a connection to each node, except to nodes where none is quickly available."""
         for node in asked:
-            line = self._kept(node, timeout)
-            if line is not None:
-                lines[node.number] = line
+            connection = self._kept(node, timeout)
+            if connection is not None:
+                connections[node.number] = connection
             elif (
                 node.is_slow
                 and node.trouble is None
-                and not self.transports[node.number].has_line()
+                and not self.transports[node.number].has_connection()
             ):
                 # No connection is left on which a late reply could show that the node is back, so
                 # the node needs a new handshake.
                 node.trouble = BackendUnavailable(f"{node.where} is not connected")
-        missing = [one for one in asked if one.number not in lines and _is_there(one)]
+        missing = [one for one in asked if one.number not in connections and _is_there(one)]
         if missing:
             # Other threads use the existing connections. Make all missing connections at once,
             # because otherwise a node that hangs would delay the others.
             deadline = self._clock.now() + max(EXTRA_CONNECT_SECONDS, timeout)
-            gather([partial(self._connect, found, one, lines, deadline) for one in missing])
+            gather([partial(self._connect, found, one, connections, deadline) for one in missing])
 
     def _kept(self, node: Node, timeout: float) -> NodeConnection | None:
         """Return an idle connection that is sound; None if there is none."""
         transport, now = self.transports[node.number], self._clock.now()
         while node.trouble is None:
-            line = transport.take()
-            if line is None or self._is_sound(node, line, timeout, now):
-                return line
+            connection = transport.take()
+            if connection is None or self._is_sound(node, connection, timeout, now):
+                return connection
         return None
 
     def _connect(
-        self, found: Round, node: Node, lines: dict[int, NodeConnection], deadline: float
+        self, found: Round, node: Node, connections: dict[int, NodeConnection], deadline: float
     ) -> None:
         transport = self.transports[node.number]
         try:
-            lines[node.number] = transport.open(deadline=deadline)
+            connections[node.number] = transport.open(deadline=deadline)
         except LockError as error:
             found.replies[node.number] = error
             # A failure to make one more connection says nothing about the existing connections.
             # Threads that have a connection to the node, or find an idle one, go on using it.
-            if isinstance(error, NodeMismatch) or not transport.has_line():
+            if isinstance(error, NodeMismatch) or not transport.has_connection():
                 node.trouble = error
 
-    def _is_sound(self, node: Node, line: NodeConnection, timeout: float, now: float) -> bool:
+    def _is_sound(self, node: Node, connection: NodeConnection, timeout: float, now: float) -> bool:
         """Return whether the connection can be used; deliver outstanding replies that have come."""
-        if not line.pending:
-            if line.is_sound(now):
+        if not connection.pending:
+            if connection.is_sound(now):
                 return True
-            line.close()
+            connection.close()
             return False
         try:
-            line.deliver(now=now)
+            connection.deliver(now=now)
         except (OSError, RespError) as error:
-            self._lost(node, line, error)
+            self._lost(node, connection, error)
             return False
-        if not line.pending:
+        if not connection.pending:
             return True
-        waited = now - line.sent_at
+        waited = now - connection.sent_at
         if waited > max(REPLY_TIMEOUT_SECONDS, timeout):
-            self._lost(node, line, TimeoutError("no answer in time"))
+            self._lost(node, connection, TimeoutError("no answer in time"))
             return False
         if waited > timeout:
             node.is_slow = True
         return True
 
-    def _lost(self, node: Node, line: NodeConnection, error: Exception) -> None:
-        line.lose(error)
+    def _lost(self, node: Node, connection: NodeConnection, error: Exception) -> None:
+        connection.lose(error)
         if isinstance(error, Misread):
             node.trouble = BackendMisbehaved(str(error))
         else:
             node.trouble = errors.unreachable(error, where=node.where, has_answered=True)
 
     def _listen(
-        self, found: Round, lines: dict[int, NodeConnection], timeout: float, patience: float
+        self, found: Round, connections: dict[int, NodeConnection], timeout: float, patience: float
     ) -> None:
         """Read replies until the round is decided, or the time is up."""
         started = self._clock.now()
@@ -319,10 +327,10 @@ class Nodes:
         )
         poll = here.Poll()
         listening = {}
-        for line in lines.values():
-            if line.pending and not line.is_lost:
-                listening[line.fileno()] = line
-                poll.register(line, here.READ)
+        for connection in connections.values():
+            if connection.pending and not connection.is_lost:
+                listening[connection.fileno()] = connection
+                poll.register(connection, here.READ)
         while not found.is_decided:
             now = self._clock.now()
             # After the deadline, read once more what has come, because our process may have been
@@ -333,12 +341,12 @@ class Nodes:
             ready = poll.poll(max(0.0, until - now) * 1000)
             now = self._clock.now()
             for number, _ in ready:
-                line = listening[number]
+                connection = listening[number]
                 try:
-                    line.deliver(now=now)
+                    connection.deliver(now=now)
                 except (OSError, RespError) as error:
                     poll.unregister(number)
-                    self._lost(line.node, line, error)
+                    self._lost(connection.node, connection, error)
             while marks and now >= marks[0][0]:
                 marks.pop(0)[1]()
             if is_last:

@@ -20,35 +20,35 @@ class Listener:
     def __init__(self, lost: asyncio.Future[None], *, clock: Clock) -> None:
         self._lost = lost
         self._clock = clock
-        self._kicked = asyncio.Event()
+        self._interrupted = asyncio.Event()
 
     async def listen(self, *, until: float) -> bool:
-        """Return at `until` or after `kick`; false once the connection is lost.
+        """Return at `until` or after `interrupt`; false once the connection is lost.
 
         The loop itself delivers notifications as they arrive.
         """
-        self._kicked.clear()
-        self._lost.add_done_callback(self._kick)
+        self._interrupted.clear()
+        self._lost.add_done_callback(self._interrupt)
         try:
-            while not (self._lost.done() or self._kicked.is_set()):
+            while not (self._lost.done() or self._interrupted.is_set()):
                 left = min(until - self._clock.now(), self._clock.longest_sleep)
                 if left <= 0:
                     break
                 try:
                     async with asyncio.timeout(left):
-                        await self._kicked.wait()
+                        await self._interrupted.wait()
                 except TimeoutError:
                     continue
         finally:
-            self._lost.remove_done_callback(self._kick)
+            self._lost.remove_done_callback(self._interrupt)
         return not self._lost.done()
 
-    def _kick(self, _: object) -> None:
-        self._kicked.set()
+    def _interrupt(self, _: object) -> None:
+        self._interrupted.set()
 
-    def kick(self) -> None:
+    def interrupt(self) -> None:
         """Make `listen` return."""
-        self._kicked.set()
+        self._interrupted.set()
 
     async def wait_for_event(self, event: WakeEvent, *, deadline: float) -> None:
         """Return when the event is set or the deadline has passed.

@@ -58,11 +58,11 @@ class Listener(Generic[L]):
     def __init__(self, connection: L, *, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
-        self._kicks = SelfPipe()
+        self._interrupts = SelfPipe()
         try:
-            self._nudges = SelfPipe()
+            self._guest_wakeups = SelfPipe()
         except BaseException:
-            self._kicks.close()
+            self._interrupts.close()
             raise
         self._reader: threading.Thread | None = None
         self._using = threading.Lock()
@@ -83,7 +83,7 @@ class Listener(Generic[L]):
     # -- the inbox's thread ------------------------------------------------------------
 
     def listen(self, *, until: float) -> bool:
-        """Deliver messages until `until` or a `kick`; false once the connection is broken."""
+        """Deliver messages until `until` or an `interrupt`; false once the connection is broken."""
         me = threading.current_thread()
         while not self._is_broken and (left := until - self._clock.now()) > 0:
             # Set the flag before checking for a reader. A guest becomes the reader before it checks
@@ -92,20 +92,20 @@ class Listener(Generic[L]):
             if self._has_reader():
                 self._is_polled = False
             connection = self._connection if self._is_polled else None
-            has_data, kicked = self._poll(connection, self._kicks, left)
+            has_data, interrupted = self._poll(connection, self._interrupts, left)
             self._is_polled = False
             if has_data and self._begins_reading(me):
                 try:
                     self._read_or_break()
                 finally:
                     self._reader = None
-            if kicked:
+            if interrupted:
                 break
         return not self._is_broken
 
-    def kick(self) -> None:
+    def interrupt(self) -> None:
         """Make `listen` return."""
-        self._kicks.give()
+        self._interrupts.give()
 
     # -- waiting threads ---------------------------------------------------------------
 
@@ -126,20 +126,20 @@ class Listener(Generic[L]):
             if not self._begins_reading(me):
                 return
             if self._is_polled:
-                self.kick()  # this thread reads from now on
+                self.interrupt()  # this thread reads from now on
             self._listen_for(event, deadline)
         finally:
             if self._reader is me:
                 self._reader = None
         if len(self._attending) > 1 or self._is_broken:
-            self.kick()  # the inbox's thread has to listen for the other waiters
+            self.interrupt()  # the inbox's thread has to listen for the other waiters
 
     def _listen_for(self, event: WakeEvent, deadline: float) -> None:
         while not event.is_set() and not self._is_broken:
             left = deadline - self._clock.now()
             if left <= 0:
                 return
-            has_data, _ = self._poll(self._connection, self._nudges, left)
+            has_data, _ = self._poll(self._connection, self._guest_wakeups, left)
             # A fork sets all events in the child, which wakes this thread's copy there. The child
             # must not read data that is meant for its parent.
             if has_data and not event.is_set():
@@ -158,7 +158,7 @@ class Listener(Generic[L]):
     def wake_to_check(self) -> None:
         """Make a guest see that another thread has set its event."""
         if self._reader is not None:
-            self._nudges.give()
+            self._guest_wakeups.give()
 
     def give_up(self) -> None:
         """Do nothing; a subclass whose opening takes several steps makes it fail at once."""
@@ -180,20 +180,20 @@ class Listener(Generic[L]):
             self._reader = me
         return True
 
-    def _poll(self, connection: L | None, kicks: SelfPipe, left: float) -> tuple[bool, bool]:
-        """Wait at most `left` seconds; return whether data came, and whether a kick came."""
+    def _poll(self, connection: L | None, interrupts: SelfPipe, left: float) -> tuple[bool, bool]:
+        """Wait at most `left` seconds; return whether data came, and whether `give` was called."""
         has_more = connection is not None and self._has_more()
         try:
-            # A kick counts even while there is always more to read, because a server that keeps
-            # sending must not stop this thread from returning when it should.
-            has_data, kicked = kicks.wait(
+            # An `interrupt` counts even while there is always more to read, because a server that
+            # keeps sending must not stop this thread from returning when it should.
+            has_data, interrupted = interrupts.wait(
                 connection, 0.0 if has_more else min(left, self._clock.longest_sleep)
             )
         except (OSError, ValueError):
             if self._is_closed:
                 return False, True  # another thread has just closed this listener
             raise
-        return has_data or has_more, kicked
+        return has_data or has_more, interrupted
 
     def _read_or_break(self) -> None:
         try:
@@ -215,11 +215,11 @@ class Listener(Generic[L]):
             self._is_closed = self._is_broken = True
         until = self._clock.now() + GUEST_LEAVES_WITHIN_SECONDS
         while self._has_reader() and self._clock.now() < until:
-            self._nudges.give()
+            self._guest_wakeups.give()
             time.sleep(0.0005)
         self._connection.close()
-        self._kicks.close()
-        self._nudges.close()
+        self._interrupts.close()
+        self._guest_wakeups.close()
 
 
 AnyListener = Listener[Any]
@@ -237,14 +237,14 @@ class SelfPipe:
         self._unclosed = weakref.finalize(self, _close, pair)
         self._unclosed.atexit = False
         pair.extend(socket.socketpair())
-        self._awake, self._kick = pair
-        self._awake.setblocking(False)
-        self._kick.setblocking(False)
+        self._receiver, self._sender = pair
+        self._receiver.setblocking(False)
+        self._sender.setblocking(False)
         # Poll objects are reused instead of being set up for each wait.
         self._polls: dict[int | None, Callable[[float], list[tuple[int, int]]]] = {}
 
     def wait(self, connection: Readable | None, seconds: float) -> tuple[bool, bool]:
-        """Wait for data or a kick; return whether data came, and whether a kick came."""
+        """Wait for data or `give`; return whether data came, and whether `give` was called."""
         number = None if connection is None else connection.fileno()
         # Take the poll object out of the cache while it is in use, because it cannot be used twice
         # at once. Otherwise a signal handler that waits for a lock would use it again in the middle
@@ -261,7 +261,7 @@ class SelfPipe:
 
     def _poll_of(self, number: int | None) -> Callable[[float], list[tuple[int, int]]]:
         poll = here.Poll()
-        poll.register(self._awake, here.READ)
+        poll.register(self._receiver, here.READ)
         if number is not None:
             poll.register(number, here.READ)
         return poll.poll
@@ -269,16 +269,16 @@ class SelfPipe:
     def give(self) -> None:
         """Make the poll return."""
         try:
-            self._kick.send(b"!")
+            self._sender.send(b"!")
         except OSError:
-            # If the socket is full, a kick is already pending. If it is closed, there is no thread
+            # If the socket is full, a byte is already pending. If it is closed, there is no thread
             # to wake.
             return
 
     def _swallow(self) -> None:
-        """Consume all pending kicks."""
+        """Consume all pending bytes."""
         try:
-            while self._awake.recv(4096):
+            while self._receiver.recv(4096):
                 pass
         except BlockingIOError:
             return
@@ -286,7 +286,7 @@ class SelfPipe:
     def close(self) -> None:
         """Close the sockets."""
         self._polls = {}  # a poll after this is refused
-        _close((self._awake, self._kick))
+        _close((self._receiver, self._sender))
         # Leave nothing for the finalizer to do, because Python would swallow an interrupt that
         # strikes inside a finalizer.
         self._unclosed.detach()

@@ -44,7 +44,7 @@ class Timing:
     names_per_check: int
     subscribe_timeout: float
     """Timeout for a subscription, in seconds."""
-    unheard_poll_seconds: float
+    unsubscribed_poll_seconds: float
     """Poll interval of our first claim at a name until the subscription is open."""
 
 

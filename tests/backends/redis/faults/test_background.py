@@ -132,7 +132,7 @@ def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, m
         raise SystemExit
 
     monkeypatch.setattr(receiver.subscription, "listen", leave)
-    receiver.subscription.kick()
+    receiver.subscription.interrupt()
     eventually(lambda: receiver.background.current not in (None, before))
     eventually(lambda: receiver.subscription is not None)
     lease.release()

@@ -181,7 +181,7 @@ class AsyncWatcher:
         await self._opening.end()
         self._background.end()
         if (stream := self._stream) is not None:
-            stream.kick()
+            stream.interrupt()
         await self._stop()
 
     async def _stop(self) -> None:

@@ -183,7 +183,7 @@ class Watcher:
         self._opening.end()
         self._background.end()
         if (stream := self._stream) is not None:
-            stream.kick()
+            stream.interrupt()
         self._stop()
 
     def _stop(self) -> None:

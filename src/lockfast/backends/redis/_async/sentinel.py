@@ -63,7 +63,7 @@ class AsyncSentinelTransport(RedisTransport):
 
     async def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; transient refusals are retried until the deadline."""
-        await self._look(deadline)
+        await self._check_master(deadline)
         attempt = 0
         while True:
             reply = await super().ask(request, deadline=deadline)
@@ -77,7 +77,7 @@ class AsyncSentinelTransport(RedisTransport):
 
     async def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the replies to several commands; transient refusals are retried as in `ask`."""
-        await self._look(deadline)
+        await self._check_master(deadline)
         attempt = 0
         replies = await super().send_all(requests, deadline=deadline)
         while refused := [i for i, reply in enumerate(replies) if is_transient(reply)]:
@@ -180,7 +180,7 @@ class AsyncSentinelTransport(RedisTransport):
 
     # -- checking the master -----------------------------------------------------------
 
-    async def _look(self, deadline: float) -> None:
+    async def _check_master(self, deadline: float) -> None:
         """Leave a replaced master, which may still answer as if it were the master.
 
         A master that is cut off from its Sentinels is the last to learn of its successor. So if the

@@ -65,7 +65,7 @@ class SentinelTransport(RedisTransport):
 
     def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; transient refusals are retried until the deadline."""
-        self._look(deadline)
+        self._check_master(deadline)
         attempt = 0
         while True:
             reply = super().ask(request, deadline=deadline)
@@ -79,7 +79,7 @@ class SentinelTransport(RedisTransport):
 
     def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the replies to several commands; transient refusals are retried as in `ask`."""
-        self._look(deadline)
+        self._check_master(deadline)
         attempt = 0
         replies = super().send_all(requests, deadline=deadline)
         while refused := [i for i, reply in enumerate(replies) if is_transient(reply)]:
@@ -182,7 +182,7 @@ class SentinelTransport(RedisTransport):
 
     # -- checking the master -----------------------------------------------------------
 
-    def _look(self, deadline: float) -> None:
+    def _check_master(self, deadline: float) -> None:
         """Leave a replaced master, which may still answer as if it were the master.
 
         A master that is cut off from its Sentinels is the last to learn of its successor. So if the

@@ -71,7 +71,7 @@ class RedisWaiting(WaitPolicy):
         together_seconds=HEARTBEAT_TOGETHER_SECONDS,
         names_per_check=NAMES_PER_HEARTBEAT * HEARTBEATS_AT_ONCE,
         subscribe_timeout=2.0,
-        unheard_poll_seconds=1.0,
+        unsubscribed_poll_seconds=1.0,
     )
 
     def __init__(self, transport: AnyTransport, keys: requests.RedisKeys, clock: Clock) -> None:

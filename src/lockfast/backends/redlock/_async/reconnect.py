@@ -37,7 +37,7 @@ class AsyncReconnectRun:
     """The background task that connects to one node; this object exists before the task."""
 
     def __init__(self) -> None:
-        self.kick = runtime.WakeEvent()
+        self.retry_now = runtime.WakeEvent()
         self.task: runtime.Task | None = None
 
     def is_alive(self) -> bool:
@@ -115,7 +115,7 @@ class AsyncReconnect:
             known = self._runs.get(node.number)
             if known is not None and known.is_alive():
                 if at_once:
-                    known.kick.set()
+                    known.retry_now.set()
                 return
             if self._is_stopping:
                 return
@@ -130,9 +130,9 @@ class AsyncReconnect:
         attempt = 0
         try:
             while not self._is_stopping:
-                one.kick.clear()
+                one.retry_now.clear()
                 await self._try(node)
-                self._tell(node)
+                self._report(node)
                 is_done = self._nodes.is_ready(node) and not node.has_deferred
                 now = self._clock.now()
                 if is_done or now - self._asked_at > RECONNECT_IDLE_SECONDS:
@@ -141,12 +141,12 @@ class AsyncReconnect:
                     attempt, jitter=self._clock.jitter(), most=RECONNECT_PAUSE_MAX_SECONDS
                 )
                 attempt += 1
-                await runtime.wait_for(one.kick, deadline=until, clock=self._clock)
+                await runtime.wait_for(one.retry_now, deadline=until, clock=self._clock)
         finally:
             with self._state:
                 if self._runs.get(node.number) is one:
                     del self._runs[node.number]
-            self._tell(node)  # the callers that wait for the node get no other notice
+            self._report(node)  # the callers that wait for the node get no other notice
 
     async def _try(self, node: Node) -> None:
         # A node that was ready stays ready even if one more connection to it cannot be made.
@@ -167,16 +167,16 @@ class AsyncReconnect:
     async def _send_deferred(self, node: Node) -> None:
         deferred = node.deferred(self._clock.now())
         if deferred:
-            told = await self._nodes.ask(
+            found = await self._nodes.ask(
                 [one.question for one in deferred],
                 decide=lambda found: found.replies[node.number] is not None,
                 timeout=CONNECT_TIMEOUT_SECONDS,
                 among=(node.number,),
             )
-            if node.number not in told.answers:
+            if node.number not in found.answers:
                 node.keep(deferred)
 
-    def _tell(self, node: Node) -> None:
+    def _report(self, node: Node) -> None:
         with self._state:
             self._attempts[node.number] += 1
             waiting = list(self._waiting)
@@ -187,13 +187,13 @@ class AsyncReconnect:
         """End the attempts under way."""
         self._is_stopping = True
         with self._state:
-            tended = list(self._runs.values())
-        for one in tended:
-            one.kick.set()
+            runs = list(self._runs.values())
+        for one in runs:
+            one.retry_now.set()
             if one.task is not None:
                 one.task.cancel()
         self._nodes.hang_up()
-        for one in tended:
+        for one in runs:
             if one.task is not None:
                 await one.task.join()
         self._is_stopping = False

@@ -42,7 +42,7 @@ class AsyncRedlockWaiting(AsyncWaitPolicy):
         together_seconds=0.0,
         names_per_check=1,
         subscribe_timeout=1.0,
-        unheard_poll_seconds=1.0,
+        unsubscribed_poll_seconds=1.0,
     )
 
     def __init__(self, nodes: Nodes, keys: RedisKeys) -> None:

@@ -52,7 +52,7 @@ class AsyncSqlWaiting(AsyncWaitPolicy):
         together_seconds=SAFETY_POLL_SECONDS / 2,
         names_per_check=500,
         subscribe_timeout=3.0,  # includes the proof that notifications arrive
-        unheard_poll_seconds=0.25,
+        unsubscribed_poll_seconds=0.25,
     )
 
     def __init__(

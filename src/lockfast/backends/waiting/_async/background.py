@@ -34,7 +34,7 @@ class AsyncBackgroundRun:
 
     def __init__(self) -> None:
         self.stopping = runtime.WakeEvent()
-        self.kicked = runtime.WakeEvent()
+        self.interrupted = runtime.WakeEvent()
         self.ended = runtime.WakeEvent()
         self.has_begun = False
         self.task: runtime.Task | None = None
@@ -94,10 +94,10 @@ class AsyncBackground:
         """Whether this run should continue."""
         return self.current is run and not run.stopping.is_set()
 
-    def kick(self) -> None:
-        """Set the `kicked` event of the current run, which interrupts its wait."""
+    def interrupt(self) -> None:
+        """Set the `interrupted` event of the current run, which interrupts its wait."""
         if (run := self.current) is not None:
-            run.kicked.set()
+            run.interrupted.set()
 
     def leave(self, run: AsyncBackgroundRun) -> None:
         """Record that callers must not rely on this run any more, because it is about to end."""
@@ -158,7 +158,7 @@ class AsyncBackground:
             runs = list(self._runs)
         for one in runs:
             one.stopping.set()
-            one.kicked.set()
+            one.interrupted.set()
 
     async def stop(self) -> None:
         """End all runs and wait for them.

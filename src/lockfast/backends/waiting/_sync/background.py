@@ -36,7 +36,7 @@ class BackgroundRun:
 
     def __init__(self) -> None:
         self.stopping = runtime.WakeEvent()
-        self.kicked = runtime.WakeEvent()
+        self.interrupted = runtime.WakeEvent()
         self.ended = runtime.WakeEvent()
         self.has_begun = False
         self.task: runtime.Task | None = None
@@ -96,10 +96,10 @@ class Background:
         """Whether this run should continue."""
         return self.current is run and not run.stopping.is_set()
 
-    def kick(self) -> None:
-        """Set the `kicked` event of the current run, which interrupts its wait."""
+    def interrupt(self) -> None:
+        """Set the `interrupted` event of the current run, which interrupts its wait."""
         if (run := self.current) is not None:
-            run.kicked.set()
+            run.interrupted.set()
 
     def leave(self, run: BackgroundRun) -> None:
         """Record that callers must not rely on this run any more, because it is about to end."""
@@ -160,7 +160,7 @@ class Background:
             runs = list(self._runs)
         for one in runs:
             one.stopping.set()
-            one.kicked.set()
+            one.interrupted.set()
 
     def stop(self) -> None:
         """End all runs and wait for them.

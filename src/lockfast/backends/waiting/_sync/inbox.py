@@ -55,7 +55,7 @@ LISTEN_MAX_SECONDS = 2.0
 CHECK_TIMEOUT_SECONDS = 2.0
 """Timeout for one check, in seconds."""
 
-UNHEARD_POLL_BEHIND_SECONDS = 1.0
+UNSUBSCRIBED_POLL_BEHIND_SECONDS = 1.0
 """Poll interval of our other claims at a name while no background run works for them, in seconds.
 """
 
@@ -166,7 +166,7 @@ class Inbox(Generic[W]):
             if claim_id in self._early:
                 self._record(claim_id, self._early.pop(claim_id))
             is_woken = claim_id in self._heard or asked_on not in (None, self.channel)
-            self._kick_if_due_sooner()
+            self._interrupt_if_due_sooner()
         if is_woken:
             self._wakeups.wake(claim_id)
 
@@ -200,9 +200,9 @@ class Inbox(Generic[W]):
             with self.state:
                 is_first = self.schedule.is_first(claim)
             if is_first:
-                deadline = min(deadline, now + self.policy.timing.unheard_poll_seconds)
+                deadline = min(deadline, now + self.policy.timing.unsubscribed_poll_seconds)
             elif not is_running:
-                deadline = min(deadline, now + UNHEARD_POLL_BEHIND_SECONDS)
+                deadline = min(deadline, now + UNSUBSCRIBED_POLL_BEHIND_SECONDS)
         if len(running) > 1:
             subscription = None  # a message may come from any of them, so read none of them here
         self._wakeups.wait(claim.id, deadline=deadline, subscription=subscription)
@@ -257,13 +257,13 @@ class Inbox(Generic[W]):
         """Make the background wake all claims at a name, because they lost their places."""
         with self.state:
             self.woken_later += self.schedule.of_name(name)
-            self._kick_if_due_sooner()
+            self._interrupt_if_due_sooner()
 
     def watch(self, claim_id: str) -> None:
         """Check the claim's line at the end of the admission window of a claim ahead of it."""
         with self.state:
             self.schedule.watch(claim_id, now=self.clock.now())
-            self._kick_if_due_sooner()
+            self._interrupt_if_due_sooner()
 
     def checked(self, first: W, checked: Checked[W]) -> None:
         """Record the answer about a name that was due; the background wakes who should ask."""
@@ -272,11 +272,11 @@ class Inbox(Generic[W]):
             for claim_id in asking:
                 self._record(claim_id, 0)
             self.woken_later += asking
-            self._kick_if_due_sooner()
+            self._interrupt_if_due_sooner()
 
     # -- called by the receivers -------------------------------------------------------
 
-    def _kick_if_due_sooner(self) -> None:
+    def _interrupt_if_due_sooner(self) -> None:
         """Interrupt the background if something is due before its next check.
 
         It is not interrupted otherwise, because an interrupt costs as much as a whole request.
@@ -284,7 +284,7 @@ class Inbox(Generic[W]):
         due_at = -FOREVER if self.woken_later else self.schedule.due_at()
         for one in self.receivers:
             if due_at < one.checks_at:
-                one.kick()
+                one.interrupt()
                 one.checks_at = due_at
 
     def go_without(self, error: NotificationsUnavailable) -> None:
@@ -347,16 +347,16 @@ class Receiver:
             ended=inbox.receiver_ended,
         )
 
-    def kick(self) -> None:
+    def interrupt(self) -> None:
         """Make the run check what is due."""
-        self.background.kick()
+        self.background.interrupt()
         if (subscription := self.subscription) is not None:
-            subscription.kick()
+            subscription.interrupt()
 
     def end(self) -> None:
         """Make the run end; an opening that may take seconds is given up."""
         self.background.end()
-        self.kick()
+        self.interrupt()
         if self._is_opening:
             # In asyncio the task is cancelled, and in a thread the opening itself gives up.
             self.background.cancel()
@@ -432,8 +432,8 @@ class Receiver:
         """
         inbox, idle_since = self._inbox, self._clock.now()
         while self.background.is_wanted(run):
-            # Clear the event before looking, so that a kick from now on is not lost.
-            run.kicked.clear()
+            # Clear the event before looking, so that an `interrupt` from now on is not lost.
+            run.interrupted.clear()
             now = self._clock.now()
             if subscription is None and now >= inbox.polling_until:
                 return True
@@ -455,7 +455,7 @@ class Receiver:
                     inbox.policy.check(due, inbox)
                 continue
             if subscription is None:
-                runtime.wait_for(run.kicked, deadline=until, clock=self._clock)
+                runtime.wait_for(run.interrupted, deadline=until, clock=self._clock)
             elif not subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT_SECONDS:
