@@ -87,14 +87,13 @@ def _lease_findings(locks: Locks, found: Sequence[Finding]) -> list[Finding]:
         return [*sample_findings(islice(locks.survey(), SURVEY_NAMES_MAX)), *_deadlocks(locks)]
     except LockError as error:
         said = f"who holds and who waits could not be read: {error}"
-        return [Finding("warning", "leases", said, "once it can be read: lockfast doctor again")]
+        return [Finding.warning("leases", said, "once it can be read: lockfast doctor again")]
 
 
 def _deadlocks(locks: Locks) -> list[Finding]:
     """Return a finding for each deadlock that the store shows."""
     return [
-        Finding(
-            "error",
+        Finding.error(
             "deadlock",
             "; ".join(sentences(one)),
             "end one of them, or its lease: lockfast break NAME --token TOKEN. Then let the "

@@ -106,8 +106,7 @@ class AsyncMemoryBackend(AsyncBackend):
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         del deadline
         return (
-            Finding(
-                "warning",
+            Finding.warning(
                 "reach",
                 "excludes only what runs in this very process",
                 "use it in tests; several processes need sqlite:// or a server",

@@ -108,8 +108,7 @@ class MemoryBackend(Backend):
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         del deadline
         return (
-            Finding(
-                "warning",
+            Finding.warning(
                 "reach",
                 "excludes only what runs in this very process",
                 "use it in tests; several processes need sqlite:// or a server",

@@ -72,7 +72,7 @@ async def _of_node(node: RedisTransport, question: ServerQuestion) -> list[Findi
     except (BackendUnavailable, OutcomeUnknown) as error:
         # Report the failure as a finding, because the operator looks for it, and go on to the other
         # nodes.
-        return [Finding("error", "server", str(error), "start the node, or replace it")]
+        return [Finding.error("server", str(error), "start the node, or replace it")]
 
 
 async def facts_of(node: RedisTransport, question: ServerQuestion) -> ServerFacts:

@@ -74,7 +74,7 @@ def _of_node(node: RedisTransport, question: ServerQuestion) -> list[Finding]:
     except (BackendUnavailable, OutcomeUnknown) as error:
         # Report the failure as a finding, because the operator looks for it, and go on to the other
         # nodes.
-        return [Finding("error", "server", str(error), "start the node, or replace it")]
+        return [Finding.error("server", str(error), "start the node, or replace it")]
 
 
 def facts_of(node: RedisTransport, question: ServerQuestion) -> ServerFacts:

@@ -72,11 +72,11 @@ def _of_node(nodes: Nodes, node: Node, question: ServerQuestion) -> Sequence[Fin
     try:
         facts = facts_of(nodes.transports[node.number], question)
     except NodeMismatch as error:
-        return [Finding("warning", "nodes", f"is left out: {error}", "as the message says")]
+        return [Finding.warning("nodes", f"is left out: {error}", "as the message says")]
     except LockError as error:
         # Report the failure as a finding, because the operator looks for it, and go on to the other
         # nodes.
-        return [Finding("error", "reach", str(error), "start the node, or replace it")]
+        return [Finding.error("reach", str(error), "start the node, or replace it")]
     return node_findings(replace(facts, where=""))
 
 
@@ -332,7 +332,7 @@ class RedlockBackend(Backend):
             self._asking.check_mismatches()
         except ConfigurationError as error:
             remedy = "correct the URL, max_ttl or durable of the misconfigured client"
-            return [Finding("error", "nodes", str(error), remedy)]
+            return [Finding.error("nodes", str(error), remedy)]
         return diagnosed(
             self._nodes,
             self._options,
