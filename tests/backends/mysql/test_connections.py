@@ -6,7 +6,6 @@ import asyncio
 import gc
 import socket
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from asyncmy.errors import OperationalError
 
 from lockfast import BackendUnavailable, OutcomeUnknown
 from lockfast.backends.mysql import connection_aio, connection_setup, session_variables
+from lockfast.backends.mysql.address import Address
 from lockfast.backends.sql._sync.pool import TRUSTED_UNPOLLED_SECONDS
 from lockfast.backends.sql.steps import Query, QueryMany
 from lockfast.runtime.clock import Clock
@@ -303,7 +303,7 @@ def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypat
         asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
         clock = Clock()
         connection = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
-        address: Any = SimpleNamespace(settings={})
+        address = Address("mysql://here", {})
         task = asyncio.ensure_future(connection.connect(address, deadline=clock.now() + 60))
         for _ in range(3):
             await asyncio.sleep(0)
@@ -337,7 +337,7 @@ def test_a_machine_that_stands_still_while_one_connects_costs_no_more_than_the_d
         monkeypatch.setattr(loop, "create_connection", reached_at_the_deadline)
         connection = connection_aio.MysqlConnection(clock=clock, where="mysql://here")
         where = {"host": "127.0.0.1", "port": silent.getsockname()[1], "user": "root"}
-        address: Any = SimpleNamespace(settings=where)
+        address = Address("mysql://here", where)
         deadline = clock.now() + 1.0
         task = asyncio.ensure_future(connection.connect(address, deadline=deadline))
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from lockfast import AsyncBackend, Backend
 from lockfast.backends.etcd._async.backend import AsyncEtcdBackend
 from lockfast.backends.etcd._sync.backend import EtcdBackend
+from lockfast.core.server_options import SERVER_ALIASES
 from lockfast.runtime.clock import Clock
 
 
@@ -23,12 +24,12 @@ class OnEtcd:
 
     def set_up(self) -> None:
         server, namespace = type(self).servers(), os.urandom(8).hex()
-        self.arguments = {
-            "url": server.url,
-            "location": server.url,
-            "namespace": namespace,
-            **server.client_options,
+        where = {"url": server.url, "location": server.url, "namespace": namespace}
+        # The options have names of other libraries, which `Locks` translates.
+        options = {
+            SERVER_ALIASES.get(name, name): one for name, one in server.client_options.items()
         }
+        self.arguments = {**where, **options}
 
 
 class AsyncOnEtcd(OnEtcd):

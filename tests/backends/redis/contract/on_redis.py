@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from lockfast import AsyncBackend, Backend
 from lockfast.backends.redis._async.backend import AsyncRedisBackend
 from lockfast.backends.redis._sync.backend import RedisBackend
+from lockfast.core.server_options import SERVER_ALIASES
 from lockfast.runtime.clock import Clock
 from lockfast.testing import AsyncBackendContract, BackendContract
 
@@ -41,7 +42,11 @@ class OnRedis:
         servers = type(self).servers()
         namespace = os.urandom(8).hex()
         where = {"url": servers.url, "location": servers.url, "namespace": namespace}
-        self.arguments: dict[str, Any] = {**where, **servers.client_options}
+        # The options have the names of redis-py, which `Locks` translates.
+        options = {
+            SERVER_ALIASES.get(name, name): one for name, one in servers.client_options.items()
+        }
+        self.arguments: dict[str, Any] = {**where, **options}
 
 
 class AsyncContractOnRedis(OnRedis, AsyncBackendContract):
