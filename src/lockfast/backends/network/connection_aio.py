@@ -46,7 +46,7 @@ __all__ = ["Connector", "SocketConnection", "SocketTransport", "dial"]
 
 # Making a connection.
 
-P = TypeVar("P", bound=asyncio.Protocol)
+P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 HANDSHAKE_FRACTION = 0.95
@@ -112,7 +112,13 @@ class ReplyTarget(Protocol):
         ...
 
 
-class SocketConnection(asyncio.Protocol):
+RECEIVE_BYTES = 2**16
+"""Size of the buffer that a connection receives into. asyncio would otherwise allocate 256 KiB for
+each receive; depending on the state of the heap, that takes up to 12 µs of the 90 µs of processor
+time that acquire and release take."""
+
+
+class SocketConnection(asyncio.BufferedProtocol):
     """One connection; all its times are on the loop's clock."""
 
     _special_reply: type | None = None
@@ -124,6 +130,7 @@ class SocketConnection(asyncio.Protocol):
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._end: BaseException | None = None
         self._codec = codec
+        self._received = memoryview(bytearray(RECEIVE_BYTES))
         self._outbox: list[bytes] = []
         # Three columns, with an entry for each request that was sent or will be sent in this turn
         # of the loop: the receiver of the reply, the deadline and, once the request was sent, the
@@ -232,6 +239,15 @@ class SocketConnection(asyncio.Protocol):
             self._sent_at.extend([self._loop.time()] * unsent)
             self._write(b"".join(self._outbox))
         self._outbox.clear()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the buffer to receive into."""
+        del sizehint
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Process what was received."""
+        self.data_received(bytes(self._received[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Pass the replies to the requests that wait for them."""

@@ -366,12 +366,14 @@ class SocketConnection(BlockingSocket):
     def is_drained(self) -> bool:
         """Whether nothing is left that the next request would take for its reply."""
         codec, unsolicited = self._codec, self._unsolicited
-        try:
-            while not codec.is_empty:
-                if unsolicited is None or codec.next().__class__ is not unsolicited:
+        while not codec.is_empty:
+            if unsolicited is None:
+                return False
+            try:
+                if codec.next().__class__ is not unsolicited:
                     return False
-        except ProtocolError:
-            return False
+            except ProtocolError:
+                return False
         return True
 
     def run_handshake(self, steps: Handshake, *, until: float) -> None:
@@ -501,7 +503,10 @@ class SocketTransport(Connector[ConnectionT]):
             if isinstance(error, OSError | ProtocolError):
                 raise self._unanswered(error) from error
             raise
-        self._put_back(connection)
+        if connection.is_drained():
+            self._idle.put_back(connection)
+        else:
+            connection.close()
         return reply
 
     def send_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
@@ -531,14 +536,11 @@ class SocketTransport(Connector[ConnectionT]):
             # connection.
             connection.close()
             raise
-        self._put_back(connection)
-        return result
-
-    def _put_back(self, connection: ConnectionT) -> None:
         if connection.is_drained():
             self._idle.put_back(connection)
         else:
             connection.close()
+        return result
 
     def _unanswered(self, error: BaseException) -> LockError:
         if not isinstance(error, ProtocolError):
