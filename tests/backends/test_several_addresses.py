@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from both_flavours import Flavour, each_flavour
 from servers import etcd, memcached, redis
 
-from lockfast import ConfigurationError
+from lockfast import BackendUnavailable, ConfigurationError, Locks
 from lockfast_challenge.servers.proxy import Proxy
 
 NAME = "several.test"
@@ -171,3 +173,26 @@ def test_a_mistake_at_one_address_is_not_hidden_by_an_outage_at_another(
         locks.lock("door").acquire(timeout=45)
 
     obstacle.close()
+
+
+@pytest.mark.parametrize("scheme", STORES)
+def test_a_failed_connection_leaves_nothing_to_the_garbage_collector(scheme):
+    """In threads, the frames of its error may have a socket that an interrupt left open."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    def failure(locks: Locks) -> weakref.ref[BaseException]:
+        try:
+            locks.inspect("door")
+        except BackendUnavailable as error:
+            return weakref.ref(error)
+        raise AssertionError("nothing listens there")
+
+    with Locks(f"{scheme}://127.0.0.1:{port}") as locks:
+        failure(locks)
+        gc.collect()
+        gc.disable()
+        try:
+            assert failure(locks)() is None
+        finally:
+            gc.enable()

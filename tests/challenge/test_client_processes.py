@@ -227,3 +227,19 @@ def test_whatever_is_imported_for_a_client_starts_no_thread():
     )
 
     assert done.stdout.split() == ["1", "1"]
+
+
+def test_an_interrupt_of_a_client_that_is_exiting_does_not_count_as_its_crash():
+    """Python restores the default handlers, which end the process, before it is gone."""
+    program = """
+import os, signal
+from lockfast_challenge.clients.player import ClientSignals
+
+class Late:
+    def __del__(self, kill=os.kill, me=os.getpid(), number=signal.SIGINT):
+        kill(me, number)
+
+late = Late()
+ClientSignals().ignore_interrupts()
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

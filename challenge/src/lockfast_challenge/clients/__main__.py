@@ -50,6 +50,7 @@ def play(order: Order) -> None:
         threads=(before[1], after[1]),
         in_use=in_use,
     )
+    signals.ignore_interrupts()
 
 
 def open_counts() -> tuple[int, int]:

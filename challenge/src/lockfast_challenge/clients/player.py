@@ -57,6 +57,10 @@ class ClientSignals:
         finally:
             self._is_interruptible = False
 
+    def ignore_interrupts(self) -> None:
+        """Ignore SIGINT for good; while Python shuts down, it would end the process otherwise."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     def _end(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self.should_end = True

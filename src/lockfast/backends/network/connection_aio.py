@@ -419,7 +419,7 @@ class Connector(Reachability, Generic[AnyConnection]):
             else:
                 self._answered(address)
                 return connection
-        raise attempts.error()
+        raise attempts.pop_error()
 
     async def _connect_at(self, target: Target, address: str, until: float) -> AnyConnection:
         connection: AnyConnection | None = None
@@ -433,7 +433,10 @@ class Connector(Reachability, Generic[AnyConnection]):
                 connection.close()
             if (failure := self._failure(error)) is None:
                 raise
-            raise failure from error
+            try:
+                raise failure from error
+            finally:
+                del failure  # see `AddressAttempts.pop_error`
         return connection
 
     def _new_connection(self) -> Any:  # noqa: ANN401 - an asyncio.Protocol that is AnyConnection

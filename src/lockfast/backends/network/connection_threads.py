@@ -430,7 +430,7 @@ class Connector(Reachability, Generic[AnyConnection]):
             else:
                 self._answered(address)
                 return connection
-        raise attempts.error()
+        raise attempts.pop_error()
 
     def _connect_at(
         self, target: Target, address: str, until: float, generation: int
@@ -447,7 +447,10 @@ class Connector(Reachability, Generic[AnyConnection]):
                 sock.close()
             if (failure := self._failure(error)) is None:
                 raise
-            raise failure from error
+            try:
+                raise failure from error
+            finally:
+                del failure  # see `AddressAttempts.pop_error`
         return connection
 
     def _register(self, sock: socket.socket) -> None:

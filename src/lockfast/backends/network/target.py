@@ -85,10 +85,16 @@ class AddressAttempts:
         """Keep the error of this attempt."""
         self._errors.append(error)
 
-    def error(self) -> LockError:
-        """Return an error that waiting does not cure, if there is one; otherwise the last error."""
-        permanent = (one for one in self._errors if isinstance(one, ConfigurationError))
-        return next(permanent, self._errors[-1])
+    def pop_error(self) -> LockError:
+        """Return an error that waiting does not cure, if there is one; otherwise the last error.
+
+        The errors are no longer kept afterwards, because they refer to the frames that keep this
+        object. In such a cycle, a socket that an interrupt left in a frame would stay open until
+        the garbage collector runs.
+        """
+        errors, self._errors = self._errors, []
+        permanent = (one for one in errors if isinstance(one, ConfigurationError))
+        return next(permanent, errors[-1])
 
 
 Handshake: TypeAlias = Generator[list[bytes], list[Any], None]

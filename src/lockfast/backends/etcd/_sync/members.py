@@ -146,7 +146,11 @@ class Members:
             if left == 1:
                 return answer
         failure = errors.none_left(failures, has_answered=self._preference.has_answered)
-        raise failure from failure.__cause__
+        failures.clear()
+        try:
+            raise failure from failure.__cause__
+        finally:
+            del failure  # see `AddressAttempts.pop_error`
 
     def _check_open(self) -> None:
         # A call after `close` would connect again, and nothing would ever close that connection.
