@@ -157,3 +157,15 @@ def test_a_misfit_that_was_shut_down_is_in_nobodys_way(backend, error):
     backend._nodes.said = backend._nodes.nodes[4].trouble = error("redis://h5:6379 is away")
 
     assert isinstance(backend.try_acquire(CLAIM, deadline=soon()), Grant)
+
+
+def test_an_address_that_is_late_is_compared_with_the_others_too():
+    """On a busy machine, each of two addresses may be in trouble when the other one is greeted."""
+    one, other = Node(0, "h1"), Node(1, "h2")
+    one.run_id, one.trouble = "abc", BackendUnavailable("h1 did not answer in time")
+    terms = NodeTerms(NodeRequests("space"), 60.0, durable=False)
+    steps = handshake(other, [one, other], terms)
+    next(steps)
+
+    with pytest.raises(ConfigurationError, match="are one server"):
+        steps.send([b"run_id:abc"])

@@ -180,8 +180,9 @@ def handshake(
     # run_id of the other.
     node.run_id = run_id
     for other in others:
-        is_there = other is not node and other.trouble is None
-        if is_there and run_id and other.run_id == run_id:
+        # Compare with a node that is in trouble too: a busy machine may be late at each of the two
+        # addresses in turn, and then no handshake would find both of them well.
+        if other is not node and run_id and other.run_id == run_id:
             node.run_id = ""
             raise _mismatch(
                 node,
