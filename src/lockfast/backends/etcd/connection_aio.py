@@ -133,7 +133,7 @@ class EtcdConnection(asyncio.Protocol):
     def __init__(self, *, lost: Callable[[EtcdConnection], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self.handshake_done: asyncio.Future[None] = self._loop.create_future()
-        self.http2 = Http2Connection()
+        self.http2: Http2Connection = Http2Connection()
         self._lost = lost
         self._is_lost = False
         self._is_flushing = False

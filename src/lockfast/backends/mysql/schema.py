@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.backends.sql.schema import TABLE_COMMENT, ColumnTypes, Tables, columns_of
 from lockfast.backends.sql.steps import Query
 from lockfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lockfast.backends.sql.steps import Rows
 
 TEXT_TYPE = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
@@ -45,7 +47,10 @@ class MysqlTables(Tables):
     """The names of the tables, in the database of the URL."""
 
     right_to_make = "CREATE on the database"
-    columns = _REPORTED.of_door(), _REPORTED.of_place()
+    columns: ClassVar[tuple[Mapping[str, str], Mapping[str, str]]] = (
+        _REPORTED.of_door(),
+        _REPORTED.of_place(),
+    )
 
     def _quoted(self, name: str) -> str:
         return f"`{name}`"

@@ -7,7 +7,7 @@ small.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.backends.sql.schema import (
     TABLE_COMMENT,
@@ -19,7 +19,7 @@ from lockfast.backends.sql.schema import (
 from lockfast.backends.sql.steps import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lockfast.backends.sql.steps import Steps
 
@@ -61,7 +61,10 @@ class PostgresqlTables(Tables):
     schema: str = "public"
 
     right_to_make = "CREATE on their schema"
-    columns = DOOR_COLUMNS, ENTRY_COLUMNS
+    columns: ClassVar[tuple[Mapping[str, str], Mapping[str, str]]] = (
+        DOOR_COLUMNS,
+        ENTRY_COLUMNS,
+    )
 
     def __post_init__(self) -> None:
         check_name("schema", self.schema)

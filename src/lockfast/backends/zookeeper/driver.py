@@ -125,9 +125,10 @@ class DriverTrouble:
     def debug(self, message: str, *args: object) -> None:
         """Drop the message, because kazoo logs each request."""
 
-    info = partialmethod(log, logging.INFO)
-    warn = warning = partialmethod(log, logging.WARNING)
-    exception = partialmethod(log, logging.ERROR, exc_info=True)
+    info: partialmethod[None] = partialmethod(log, logging.INFO)
+    warn: partialmethod[None] = partialmethod(log, logging.WARNING)
+    warning: partialmethod[None] = warn
+    exception: partialmethod[None] = partialmethod(log, logging.ERROR, exc_info=True)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types

@@ -55,7 +55,8 @@ class ReplyReceiver:
     __slots__ = ("set", "set_exception")
 
     def __init__(self, heard: Callable[[KazooReply], None]) -> None:
-        self.set = self.set_exception = heard
+        self.set: Callable[[KazooReply], None] = heard
+        self.set_exception: Callable[[KazooReply], None] = heard
 
 
 class PendingReplies:
