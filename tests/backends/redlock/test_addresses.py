@@ -79,7 +79,7 @@ def test_an_option_for_all_nodes_does_not_turn_the_tls_of_the_url_off(words):
 @pytest.mark.parametrize("name", ["tls_ca", "ssl_ca_certs"])
 @pytest.mark.parametrize("how", ["in the URL", "in the code", "for all", "of a node"])
 def test_tls_options_that_no_node_uses_are_refused(name, how):
-    """Whoever names an authority expects TLS, and would send the password in clear text."""
+    """The option shows that TLS is expected, and the password would go out in clear text."""
     authority, url = certificates().authority, "redlock://:pw@h1,h2,h3"
     options = {
         "in the URL": {},

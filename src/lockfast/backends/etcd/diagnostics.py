@@ -172,7 +172,7 @@ def _access(facts: ClusterFacts) -> Finding:
         return Finding.ok("access", "a user and a password are asked for")
     if facts.is_secure:
         return Finding.note(
-            "access", "TLS, and no user: whoever has a certificate may use all keys"
+            "access", "TLS, and no user: any client with a certificate may use all keys"
         )
     return Finding.warning(
         "access",

@@ -1,4 +1,4 @@
-"""Connection to an ensemble: kazoo's thread receives the replies, and wakes whoever waits."""
+"""Connection to an ensemble: kazoo's thread receives the replies, and wakes the callers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Generated from src/lockfast/backends/zookeeper/_async/connection.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Connection to an ensemble: kazoo's thread receives the replies, and wakes whoever waits."""
+"""Connection to an ensemble: kazoo's thread receives the replies, and wakes the callers."""
 
 from __future__ import annotations
 
