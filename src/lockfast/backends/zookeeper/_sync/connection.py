@@ -109,6 +109,8 @@ class ZooKeeperConnection:
 
     def hang_up(self) -> None:
         """Cut the connection, which does not answer, so that kazoo tries the next member."""
+        # Requests wait for the next connection from now on; on this one, they would only be lost.
+        self.is_connected = False
         driver.hang_up(self._client)
 
     def close(self, *, goodbye: bool, deadline: float) -> None:
