@@ -7,7 +7,7 @@ from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
 from lockfast.backends.sql.steps import Query
-from lockfast.backends.waiting.errors import NotificationsUnavailable
+from lockfast.backends.waiting import NotificationsUnavailable
 
 
 @pytest.fixture(scope="module")

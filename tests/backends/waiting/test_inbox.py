@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from virtual import virtual_clock
 
+from lockfast.backends.waiting import NotificationsUnavailable
 from lockfast.backends.waiting._async.inbox import (
     INBOX_IDLE_SECONDS,
     OVERSLEPT_SECONDS,
@@ -18,7 +19,6 @@ from lockfast.backends.waiting._async.inbox import (
     AsyncReceiver,
     AsyncWaitPolicy,
 )
-from lockfast.backends.waiting.errors import NotificationsUnavailable
 from lockfast.backends.waiting.listener_aio import Listener
 from lockfast.backends.waiting.schedule import Checked, Timing
 from lockfast.errors import BackendUnavailable, ConfigurationError

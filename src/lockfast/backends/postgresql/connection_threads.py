@@ -9,7 +9,7 @@ from psycopg import Error, OperationalError
 from psycopg.pq import PollingStatus
 
 from lockfast.backends.postgresql import errors
-from lockfast.backends.postgresql.connection import LibpqConnection
+from lockfast.backends.postgresql.connection_setup import LibpqConnection
 from lockfast.backends.postgresql.exchange import Exchange
 from lockfast.backends.postgresql.notify import (
     PROOF_TIMEOUT_SECONDS,

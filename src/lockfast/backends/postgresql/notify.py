@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lockfast.backends.sql.steps import QueryMany
 from lockfast.backends.sql.verbs import WATCH_PREFIX, Notifier
-from lockfast.backends.waiting.errors import NotificationsUnavailable
+from lockfast.backends.waiting import NotificationsUnavailable
 from lockfast.core.door import ADMITTED
 from lockfast.core.naming import storage_key
 from lockfast.errors import BackendUnavailable

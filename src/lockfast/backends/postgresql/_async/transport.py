@@ -23,7 +23,7 @@ from lockfast.backends.sql._async.borrowed import AsyncBorrowedConnection, Async
 from lockfast.backends.sql._async.transport import AsyncSqlTransport
 from lockfast.backends.sql.errors import no_time
 from lockfast.backends.sql.steps import Query
-from lockfast.backends.waiting.errors import NotificationsUnavailable
+from lockfast.backends.waiting import NotificationsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -35,7 +35,7 @@ from lockfast.backends.sql._sync.transport import CONNECTIONS_DEFAULT
 from lockfast.backends.sql.diagnostics import clock_ahead as measured_clock_ahead
 from lockfast.backends.sql.statements import SqlStore
 from lockfast.backends.sql.steps import Query
-from lockfast.backends.waiting.errors import NotificationsUnavailable
+from lockfast.backends.waiting import NotificationsUnavailable
 from lockfast.core.naming import checked_namespace
 from lockfast.errors import BackendUnavailable, ConfigurationError
 

@@ -28,7 +28,7 @@ from lockfast.backends.sql._sync.borrowed import BorrowedConnection, BorrowedTra
 from lockfast.backends.sql._sync.transport import SqlTransport
 from lockfast.backends.sql.errors import no_time
 from lockfast.backends.sql.steps import Query
-from lockfast.backends.waiting.errors import NotificationsUnavailable
+from lockfast.backends.waiting import NotificationsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

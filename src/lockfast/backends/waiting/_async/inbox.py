@@ -17,9 +17,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
+from lockfast.backends.waiting import NotificationsUnavailable
 from lockfast.backends.waiting._async.background import AsyncBackground
 from lockfast.backends.waiting._async.wakeups import AsyncWakeups
-from lockfast.backends.waiting.errors import NotificationsUnavailable
 from lockfast.backends.waiting.schedule import W, WaitSchedule
 from lockfast.errors import ConfigurationError
 from lockfast.model import FOREVER

@@ -19,9 +19,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
+from lockfast.backends.waiting import NotificationsUnavailable
 from lockfast.backends.waiting._sync.background import Background
 from lockfast.backends.waiting._sync.wakeups import Wakeups
-from lockfast.backends.waiting.errors import NotificationsUnavailable
 from lockfast.backends.waiting.schedule import W, WaitSchedule
 from lockfast.errors import ConfigurationError
 from lockfast.model import FOREVER
