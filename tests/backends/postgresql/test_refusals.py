@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import psycopg
 import pytest
 
-from lockfast import BackendUnavailable, ConfigurationError, Locks
+from lockfast import BackendUnavailable, ConfigurationError, Locks, OutcomeUnknown
 from lockfast.backends.postgresql.address import address_of_url
 from lockfast.backends.postgresql.schema import PostgresqlTables
+from lockfast.runtime.clock import Clock
 from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.postgresql import PostgresqlServer, StandbyServer
 
 SECRET = "hunter2-and-more"
+PATIENCE = 20.0
+"""The deadline that a transport of these tests has by default, in seconds."""
 ACCESS = """\
 local all all trust
 host replication postgres 127.0.0.1/32 trust
@@ -91,8 +97,12 @@ def test_a_server_without_room_is_an_outage(wire_to, guarded) -> None:
 def test_a_standby_takes_no_locks(wire_to, standby) -> None:
     transport = wire_to(standby.url())
 
-    with pytest.raises(BackendUnavailable, match=r"no writes: it is a standby.*by itself"):
-        transport.ask("CREATE TABLE public.x ()", within=5.0)  # a busy machine connects late
+    # On a machine that stands still, the last attempt before the deadline may get no answer.
+    refused = pytest.raises(
+        (BackendUnavailable, OutcomeUnknown), match=r"no writes: it is a standby.*by itself"
+    )
+    with refused:
+        transport.ask("CREATE TABLE public.x ()", within=8.0)  # a busy machine connects late
 
     assert transport.inner.greeting.is_standby
 
@@ -111,6 +121,56 @@ def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) ->
 
     assert "no writes: it is a standby" in str(error)
     assert isinstance(error.__cause__, psycopg.Error)  # the server's own error
+
+
+class MovedClock(Clock):
+    """A clock that a test moves ahead."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return Clock.now() + self.ahead
+
+
+def attempt(transport: Any, work: Callable[[], None]) -> None:
+    """Let the transport do this work on a connection, as often as it wants to."""
+
+    def of_a_thread(_connection: object, _until: float) -> None:
+        work()
+
+    async def of_a_task(_connection: object, _until: float) -> None:
+        work()
+
+    transport._call("_patiently", of_a_thread if transport.flavour.name == "sync" else of_a_task)
+
+
+def test_a_refusal_is_told_when_the_attempt_after_it_gets_no_answer(wire_to, server) -> None:
+    """The last attempt may have been carried out, so its outcome is unknown, but not its cause."""
+    errors = [psycopg.errors.ReadOnlySqlTransaction(), TimeoutError("no answer in time")]
+
+    def work() -> None:
+        raise errors.pop(0)
+
+    with pytest.raises(OutcomeUnknown, match=r"no answer in time; .* before: .* standby") as caught:
+        attempt(wire_to(server.url()), work)
+
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def test_no_attempt_begins_that_probably_gets_no_answer_in_time(wire_to, server) -> None:
+    """It would put an outcome in doubt that is known: the server refused, and did nothing."""
+    transport, attempts = wire_to(server.url()), []
+    clock = transport.inner._clock = MovedClock()
+
+    def work() -> None:
+        attempts.append(clock.now())
+        clock.ahead = 0.6 * PATIENCE
+        raise psycopg.errors.ReadOnlySqlTransaction
+
+    with pytest.raises(BackendUnavailable, match="is a standby"):
+        attempt(transport, work)
+
+    assert len(attempts) == 1
 
 
 def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name) -> None:

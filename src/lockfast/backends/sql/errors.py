@@ -61,6 +61,11 @@ def unanswered(text: str, *, where: str) -> LockError:
     return OutcomeUnknown(f"{where} did not answer: {text}")
 
 
+def unanswered_after(error: OutcomeUnknown, refusal: LockError) -> LockError:
+    """Return the error for an attempt that got no answer, after the server had refused one."""
+    return OutcomeUnknown(f"{error}; it refused the attempt before: {refusal}")
+
+
 def undone(text: str, *, where: str) -> LockError:
     """Return the error for a transaction that ended before its commit was sent."""
     return BackendUnavailable(f"{where} did not answer, and nothing was done: {text}")

@@ -219,13 +219,19 @@ class SqlTransport(Generic[ConnectionT]):
                 # Raise the server's refusal of the last attempt, because that is the cause of the
                 # failure, not the lack of time for another attempt.
                 raise refusal from refusal.__cause__
+            began = self._clock.now()
             try:
                 answer = work(connection, turn.until)
             except self._errors as error:
+                now = self._clock.now()
                 pause = self._pause(error, attempt)
-                again_at = self._clock.now() + pause
-                is_late = again_at >= turn.until
-                refusal = self.refusals.refused(error, where=self.where)
+                again_at = now + pause
+                # An attempt that is given less time than this one took would leave the outcome in
+                # doubt, although it is known now.
+                is_late = again_at + (now - began) >= turn.until
+                earlier, refusal = refusal, self.refusals.refused(error, where=self.where)
+                if earlier is not None and isinstance(refusal, OutcomeUnknown):
+                    refusal = sql_errors.unanswered_after(refusal, earlier)
                 refusal.__cause__ = error
                 if is_late or not self._may_repeat(error, connection):
                     raise refusal from error
