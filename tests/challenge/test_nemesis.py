@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import socket
-import threading
 from contextlib import closing
 from itertools import islice
 
 from servers.echo import EchoServer, asked
 
-from lockfast_challenge.faults import on_network
 from lockfast_challenge.faults.fault import Draw
 from lockfast_challenge.faults.on_clients import ClientFault
 from lockfast_challenge.faults.on_network import network_faults
-from lockfast_challenge.faults.schedule import Roles, slices
+from lockfast_challenge.faults.schedule import RETRIES, Roles, Turns, slices
 from lockfast_challenge.history import HistoryEvent
+from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.proxy import Proxy
 
 
@@ -119,8 +118,7 @@ def test_who_got_what_it_asked_for_is_known_by_when_it_last_did():
     assert not roles.were_granted(["0", "1", "2"], since=1.0)
 
 
-def test_a_fault_on_a_way_says_if_it_met_nobody(monkeypatch):
-    monkeypatch.setattr(on_network, "MESSAGE_WAIT_SECONDS", 0.0)
+def test_a_fault_on_a_way_says_if_it_met_nobody():
     draw = Draw(length=0.1, strength=0.5, anybody=0)
     with EchoServer() as server, Proxy(server.port) as way:
         for fault in network_faults(lambda _: [way]):
@@ -132,18 +130,44 @@ def test_a_fault_on_a_way_says_if_it_met_nobody(monkeypatch):
         assert asked(way.port, b"well") == b"well"
 
 
-def test_a_brief_fault_lies_in_wait_until_a_message_comes_by(monkeypatch):
-    monkeypatch.setattr(on_network, "MESSAGE_WAIT_SECONDS", 60.0)
+def test_a_brief_fault_lies_in_wait_until_a_message_comes_by():
     draw = Draw(length=0.1, strength=0.5, anybody=0)
     with EchoServer() as server, Proxy(server.port) as way:
         [fault] = [
             one for one in network_faults(lambda _: [way]) if one.kind == "asker-replies-held"
         ]
         with closing(socket.create_connection(("127.0.0.1", way.port), timeout=20)) as client:
-            beginning = threading.Thread(target=fault.begin, args=(draw, 0))
-            beginning.start()
-            while beginning.is_alive():
-                client.sendall(b"held\n")
-                beginning.join(0.01)
+            fault.begin(draw, 0)
+            assert fault.lies_in_wait
+            client.sendall(b"held\n")
+            eventually(lambda: not fault.lies_in_wait, what="the message has come by")
             assert not fault.end()
             assert client.recv(100).startswith(b"held\n")
+
+
+# -- the turns of many names -----------------------------------------------------------
+
+
+def turns(*, seed: int = 1) -> Turns:
+    return Turns(slices(seed, FAULTS, ttl=0.5, clients=4), [one.kind for one in FAULTS])
+
+
+def test_each_kind_has_a_turn_before_any_has_a_second_one():
+    one = turns()
+    for _ in range(2):
+        kinds = [one.next().fault.kind for _ in FAULTS]
+        assert sorted(kinds) == ["frozen", "killed", "late"]
+        for kind in kinds:
+            one.record(kind, has_met=True)
+
+
+def test_a_kind_that_met_nobody_has_the_next_turn_but_not_for_ever():
+    one = turns()
+    for kind in [one.next().fault.kind for _ in FAULTS]:
+        one.record(kind, has_met=kind != "late")
+
+    for _ in range(RETRIES):
+        assert one.next().fault.kind == "late"
+        one.record("late", has_met=False)
+
+    assert {one.next().fault.kind for _ in range(9)} == {"frozen", "killed", "late"}

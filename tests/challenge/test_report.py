@@ -23,7 +23,7 @@ from lockfast_challenge.report.wording import (
     message,
     some,
     too_short,
-    without_a_turn,
+    unmet,
 )
 
 SETTING = Setting(
@@ -149,15 +149,17 @@ def test_nothing_at_all_has_figures_too():
 
 def test_the_headline_says_what_it_comes_to(wrong, handed_over):
     assert headline(wrong) == "1 finding; the first after 2.5 s: overlap"
-    assert headline(outcome(handed_over)) == "nothing wrong in 10 s, 3 grants and 0 faults"
+    assert headline(outcome(handed_over)) == (
+        "nothing wrong in 10 s: 0 of 2 kinds of fault possible on redis struck, 3 grants"
+    )
     assert headline(outcome([])) == "nothing was granted in 10 s, so nothing was shown"
 
 
-def test_what_had_no_turn_is_said(wrong):
+def test_what_met_nobody_is_said(wrong):
     """A short run with many kinds of faults must not look like one in which every kind struck."""
-    assert without_a_turn(wrong) == ("holder-frozen",)
+    assert unmet(wrong) == ("holder-frozen",)
     assert too_short(wrong) == (
-        "1 of 2 kinds had no turn; about --time 120 would give each one: holder-frozen"
+        "1 of 2 kinds met nobody; a longer --time gives them more turns: holder-frozen"
     )
     assert too_short(wrong) in page(wrong)
 
@@ -166,7 +168,7 @@ def test_the_same_seed_can_be_run_again():
     broken = replace(SETTING, lock="bare-delete")
 
     assert again(SETTING) == (
-        "lockfast challenge --start redis --seed 7 --time 60 --clients 2 --ttl 1 "
+        "lockfast challenge --start redis --seed 7 --time 60 --names 1 --clients 2 --ttl 1 "
         "--workload counter --faults holder-frozen,way-cut"
     )
     assert "challenge redis://staging --seed 7" in again(SETTING, where="redis://staging")

@@ -64,7 +64,8 @@ def test_a_correct_lock_is_valid_under_a_fault(deployment, tmp_path, flavour, fa
 
 def judged_again(folder: Path):
     setting, recorded = kept(folder)
-    return setting, recorded.events, recorded.writes, judge(recorded)
+    [one] = recorded.values()
+    return setting, one.events, one.writes, judge(one)
 
 
 def test_what_lets_two_in_is_found_and_ends_the_run_if_asked(deployment, tmp_path):
@@ -140,6 +141,7 @@ class Breaks:
     """A deployment whose only fault cannot be ended."""
 
     kind, role, is_destructive, lacks, lengths = "breaks", None, False, "", (0.0, 0.0)
+    lies_in_wait = False
 
     def __init__(self, deployment) -> None:
         self.has_begun = False
@@ -177,7 +179,8 @@ def test_a_fault_that_cannot_be_ended_ends_the_run_where_nothing_was_found(deplo
     with pytest.raises(ConnectionRefusedError, match="it does not come back"):
         run(setting("breaks", seconds=60.0), Breaks(deployment), folder=tmp_path)
 
-    assert kept(tmp_path)[1].strikes
+    [recorded] = kept(tmp_path)[1].values()
+    assert recorded.strikes
 
 
 def test_enough_is_enough_also_where_a_fault_cannot_be_ended(deployment, tmp_path):
@@ -218,7 +221,7 @@ def test_no_client_is_left_where_starting_them_is_interrupted(tmp_path):
     with pytest.raises(KeyboardInterrupt), fleet:
         pass
 
-    assert not fleet.clients
+    assert not fleet._lives
     assert not alive()
 
 
@@ -231,7 +234,7 @@ def test_no_client_is_left_where_ending_them_is_interrupted(tmp_path, monkeypatc
 
     fleet = Fleet(3, tmp_path, ordered)
     with fleet:
-        eventually(lambda: fleet.look() and fleet.have_all_begun)
+        eventually(lambda: fleet.look() and fleet.have_begun(range(3)))
         monkeypatch.setattr(fleet_module, "noted", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fleet.end()

@@ -17,11 +17,11 @@ from lockfast_challenge.cli.play import (
     ProgressDisplay,
     allowed,
     is_here,
+    mixed_workloads,
     progress_sentence,
-    usual_workload,
 )
 from lockfast_challenge.cli.summary import show
-from lockfast_challenge.outcome import Outcome, RunFinding, Setting, Strike
+from lockfast_challenge.outcome import MIXED, Outcome, RunFinding, Setting, Strike
 from lockfast_challenge.runs.run import RunProgress
 
 SETTING = Setting("redis", "lockfast", "counter", 2, 7, 60.0, 1.0, ("holder-frozen", "way-cut"))
@@ -55,11 +55,11 @@ def shown(outcome: Outcome, *, width: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("url", "workload"),
-    [("memory://words", "guarded-counter"), ("memcached://127.0.0.1:1", "lock")],
+    ("url", "workloads"),
+    [("memory://words", MIXED), ("memcached://127.0.0.1:1", ("short-lock", "long-lease", "lock"))],
 )
-def test_without_tokens_nothing_is_tried_behind_them(url, workload):
-    assert usual_workload(url) == workload
+def test_names_take_in_turn_what_the_store_offers(url, workloads):
+    assert mixed_workloads(url) == workloads
 
 
 # -- afterwards ------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def test_the_summary_says_it_all_at_every_width(invalid, width):
         "could not be made here clock-jump",
         "lockfast challenge --start redis --seed 7",
         "It cannot fix how the clients interleave",
-        "1 of 2 kinds had no turn; about --time 120",
+        "1 of 2 kinds met nobody; a longer --time",
     ):
         assert part in text, part
     assert "two again" not in text  # this finding is counted, but is not the lock's fault

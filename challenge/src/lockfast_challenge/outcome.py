@@ -34,6 +34,10 @@ class Workload:
     """Longest work time of all other turns, in ttls."""
     long: float = 0.15
     """Fraction of turns that may outlast the ttl, which exposes a lock that does not renew."""
+    brief: float = 0.0
+    """Fraction of turns that take a few milliseconds, so that much is granted in little time."""
+    lease: float = 1.0
+    """The ttl of the leases, in ttls of the run."""
 
     @property
     def writes(self) -> bool:
@@ -45,17 +49,32 @@ WORKLOADS = {
     "lock": Workload("lock"),
     "long-lock": Workload("lock", long=1.0),
     "short-lock": Workload("lock", long=0.0, short=0.02),
-    "counter": Workload("counter"),
-    "set": Workload("set"),
-    "guarded-counter": Workload("counter", is_guarded=True),
-    "guarded-set": Workload("set", is_guarded=True),
-    "read-write": Workload("read-write", capacity=ALL),
-    "semaphore": Workload("semaphore", capacity=2),
+    "counter": Workload("counter", long=0.04, brief=0.7),
+    "set": Workload("set", long=0.04, brief=0.7),
+    "guarded-counter": Workload("counter", is_guarded=True, long=0.04, brief=0.7),
+    "guarded-set": Workload("set", is_guarded=True, long=0.04, brief=0.7),
+    "read-write": Workload("read-write", capacity=ALL, long=0.04, brief=0.7),
+    "semaphore": Workload("semaphore", capacity=2, long=0.04, brief=0.7),
     # The lock is held across an election, because only then can a deposed leader keep a holder from
     # learning of its loss.
     "slow-lock": Workload("lock", long=0.8, longest=4.0),
+    # A grant that is pushed to a waiter is trusted for a window of 2.5 s. A client that trusts it
+    # for longer is only seen where the lease lasts longer than that.
+    "long-lease": Workload("lock", lease=4.0, long=0.1, longest=1.0, brief=0.7),
 }
 """Maps the names that `--workload` takes to the workloads."""
+
+MIXED_NAME = "mixed"
+MIXED = (
+    "guarded-counter",
+    "short-lock",
+    "long-lease",
+    "guarded-set",
+    "read-write",
+    "semaphore",
+    "lock",
+)
+"""The workloads that the names of a run share by default, as far as the store offers them."""
 
 
 Kind = Literal[
@@ -81,6 +100,14 @@ class Setting:
     faults: tuple[str, ...]
     are_named: bool = False
     """Whether the user named these kinds of fault, instead of taking all of them."""
+    names: int = 1
+    """How many names are contended for side by side, each by `clients` clients of its own."""
+    workloads: tuple[str, ...] = ()
+    """The workloads that the names take in turn; empty if all have `workload`."""
+
+    def workload_of(self, number: int) -> str:
+        """Return the workload of the name with this number."""
+        return self.workloads[number % len(self.workloads)] if self.workloads else self.workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +120,10 @@ class Strike:
     ended: float
     is_aimed: bool = True
     """Whether the victim had the role; False if a random client was struck because none had it."""
+    name: str = ""
+    """The name whose client was struck; empty for a fault that strikes the clients of all names."""
+    has_met: bool = True
+    """Whether the fault met somebody: a client with the role, or a message on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +186,7 @@ class Outcome:
         """Why a run without findings proves nothing, in words; empty if it proves something."""
         if not self.grants:
             return "nothing was granted"
-        if WORKLOADS[self.setting.workload].is_guarded and not self._has_written:
+        if self._is_guarded and not self._has_written:
             if all(one.token is None for one in self.events):
                 return "the store has no tokens for the check (--workload lock needs none)"
             return "no write came through the token check"
@@ -165,9 +196,20 @@ class Outcome:
 
     @property
     def never_struck(self) -> tuple[str, ...]:
-        """The kinds of fault that were scheduled and never struck, for whatever reason."""
-        struck = {one.kind for one in self.strikes}
+        """The kinds of fault that were scheduled and never met anybody, for whatever reason."""
+        struck = {one.kind for one in self.strikes if one.has_met}
         return tuple(kind for kind in self.setting.faults if kind not in struck)
+
+    @property
+    def possible(self) -> tuple[str, ...]:
+        """The kinds of fault that were scheduled and can be made here."""
+        return tuple(kind for kind in self.setting.faults if kind not in self.not_made)
+
+    @property
+    def _is_guarded(self) -> bool:
+        """Whether the writes of every name go through the token check."""
+        used = {self.setting.workload_of(number) for number in range(self.setting.names)}
+        return all(WORKLOADS[one].is_guarded for one in used)
 
     @property
     def _has_written(self) -> bool:

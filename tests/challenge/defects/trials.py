@@ -21,7 +21,7 @@ class Trial:
     clients: int = 4
     workload: str = "lock"
     ttl: float = 1.0
-    mended: str = LOCKFAST
+    mended: str = LOCKFAST[0]
     """The contender that differs from the defective one only by the fix."""
 
 

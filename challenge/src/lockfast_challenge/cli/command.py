@@ -42,23 +42,26 @@ def replayed(folder: Path) -> Outcome:
     """
     try:
         setting, recorded = kept(folder)
-        findings = judge(recorded)
+        findings = [finding for one in recorded.values() for finding in judge(one)]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(
             f"{folder} holds no history that can be read ({error}): "
             "name a folder that --history made"
         ) from error
-    times = [event.at for event in recorded.events]
-    times += [at for strike in recorded.strikes for at in (strike.began, strike.ended)]
+    events = [event for one in recorded.values() for event in one.events]
+    # A strike on the servers is in the record of every name.
+    strikes = list(dict.fromkeys(each for one in recorded.values() for each in one.strikes))
+    times = [event.at for event in events]
+    times += [at for strike in strikes for at in (strike.began, strike.ended)]
     return Outcome(
         setting,
         began=min(times, default=0.0),
         ended=max(times, default=0.0),
-        events=list(recorded.events),
-        writes=list(recorded.writes),
-        strikes=list(recorded.strikes),
-        findings=findings,
-        grants=sum(one.act == "acquire" and one.phase == "ok" for one in recorded.events),
+        events=sorted(events, key=lambda event: event.at),
+        writes=[write for one in recorded.values() for write in one.writes],
+        strikes=sorted(strikes, key=lambda strike: strike.began),
+        findings=sorted(findings, key=lambda finding: finding.at),
+        grants=sum(one.act == "acquire" and one.phase == "ok" for one in events),
     )
 
 
@@ -154,10 +157,18 @@ LARGEST_SEED = 2**31
 @click.option(
     "--clients",
     type=click.IntRange(min=2, max=64),
-    default=5,
+    default=3,
     show_default=True,
     metavar="N",
-    help="How many processes contend.",
+    help="How many processes contend for each name.",
+)
+@click.option(
+    "--names",
+    type=click.IntRange(min=1, max=64),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How many names are contended for side by side, each under faults of its own.",
 )
 @click.option(
     "--seed",

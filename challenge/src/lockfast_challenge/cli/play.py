@@ -24,7 +24,7 @@ from lockfast_challenge.clients.fleet import Fleet
 from lockfast_challenge.clients.process import ClientFailed
 from lockfast_challenge.deployments.catalog import given, own_servers
 from lockfast_challenge.faults.schedule import all_faults
-from lockfast_challenge.outcome import Setting
+from lockfast_challenge.outcome import MIXED, MIXED_NAME, WORKLOADS, Setting
 from lockfast_challenge.report.wording import many
 from lockfast_challenge.runs.run import LOCKFAST, Enough, NothingStarted, run
 from lockfast_challenge.servers.server import CannotStart
@@ -164,8 +164,10 @@ class ChallengeRequest:
     url: str | None
     start: str
     workload: str | None
-    """None for the store's default workload."""
+    """None for a mixture of all that the store offers."""
     clients: int
+    """How many clients contend for each name."""
+    names: int
     seed: int
     seconds: float
     ttl: float
@@ -184,16 +186,24 @@ def as_scheduled(request: ChallengeRequest, flaw: Flaw) -> ChallengeRequest:
         start=schedule.store,
         workload=schedule.workload,
         clients=schedule.clients,
+        names=1,
         ttl=schedule.ttl,
         faults=schedule.faults,
         flaw=flaw,
     )
 
 
-def usual_workload(url: str) -> str:
-    """Return the default workload, which checks tokens if the store has them."""
+def mixed_workloads(url: str) -> tuple[str, ...]:
+    """Return the workloads of a mixture that the store at this URL offers."""
     with Locks(url) as locks:
-        return "guarded-counter" if locks.capabilities.has_tokens else "lock"
+        offered = locks.capabilities
+        kinds = {
+            "read-write": offered.shared,
+            "semaphore": offered.shared,
+            "counter": offered.has_tokens,
+            "set": offered.has_tokens,
+        }
+    return tuple(one for one in MIXED if kinds.get(WORKLOADS[one].kind, True))
 
 
 def played(
@@ -215,8 +225,10 @@ def played(
         setting = Setting(
             store=deployment.store,
             lock="lockfast" if request.flaw is None else request.flaw.name,
-            workload=request.workload or usual_workload(deployment.url),
+            workload=request.workload or MIXED_NAME,
             clients=request.clients,
+            names=request.names,
+            workloads=() if request.workload else mixed_workloads(deployment.url),
             seed=request.seed,
             seconds=request.seconds,
             ttl=request.ttl,

@@ -26,7 +26,7 @@ from lockfast_challenge.clients.process import (
 from lockfast_challenge.outcome import Exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Self
 
     from lockfast_challenge.clients.fork_server import Order
@@ -101,10 +101,14 @@ class Fleet:
 
     # -- watching --------------------------------------------------------------------------
 
-    def look(self) -> list[HistoryEvent]:
-        """Return what the clients wrote since the last call; replace each client that has died."""
+    def look(self, numbers: Iterable[int] | None = None) -> list[HistoryEvent]:
+        """Return what these clients, or all of them, wrote since the last call.
+
+        Each of them that has died is replaced.
+        """
         new: list[HistoryEvent] = []
-        for number, life in enumerate(self._lives):
+        for number in range(self.size) if numbers is None else numbers:
+            life = self._lives[number]
             is_over = life.process.poll() is not None
             new += self._read(life)  # after the poll, so that no event is left unread
             if is_over:
@@ -120,20 +124,13 @@ class Fleet:
         self.events += seen
         return seen
 
-    @property
-    def have_all_begun(self) -> bool:
-        """Whether the current life of every client has made a request."""
-        return all(life.has_begun for life in self._lives)
+    def have_begun(self, numbers: Iterable[int]) -> bool:
+        """Return whether the current lives of these clients have made a request."""
+        return all(self._lives[number].has_begun for number in numbers)
 
-    @property
-    def clients(self) -> list[str]:
-        """The names of the clients' current lives."""
-        return [life.client for life in self._lives]
-
-    def number(self, client: str) -> int | None:
-        """Return the number of the client whose current life has this name, or None."""
-        clients = self.clients
-        return clients.index(client) if client in clients else None
+    def clients_of(self, numbers: Iterable[int]) -> list[str]:
+        """Return the names of the current lives of these clients."""
+        return [self._lives[number].client for number in numbers]
 
     def _record_exit(self, life: ClientLife) -> None:
         # Before any fault has struck, a client that fails at its start ends the run. Afterwards its
@@ -241,6 +238,11 @@ class Fleet:
         order = self.ordered(number, client, diary, last_words)
         process = start_client(order, log=log, fleet=str(self.folder))
         return ClientLife(client, process, Reader(diary), log, last_words, is_first=life == 0)
+
+
+def number_of(client: str) -> int:
+    """Return the number of the client to which this life belongs: 2 for the life 2.1."""
+    return int(client.partition(".")[0])
 
 
 def _usual_limits() -> tuple[int, int]:

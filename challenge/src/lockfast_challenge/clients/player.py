@@ -87,6 +87,8 @@ T = TypeVar("T")
 
 HASTY_FRACTION = 0.2
 """Fraction of turns with a short timeout, so that claims are withdrawn under every fault."""
+BRIEF_SECONDS = 0.02
+"""Longest work time of a brief turn, in seconds."""
 WRITE_FRACTION = 0.4
 """Fraction of turns that take the write lock of a read-write lock."""
 
@@ -143,9 +145,13 @@ class Player:
         ttl, chance = self._order.ttl, self._chance
         is_long = chance.random() < self._workload.long
         is_hasty = chance.random() < HASTY_FRACTION
+        is_brief = not is_long and chance.random() < self._workload.brief
         shortest, longest = (
             (0.5, self._workload.longest) if is_long else (0.0, self._workload.short)
         )
+        work = ttl * chance.uniform(shortest, longest)
+        if is_brief:
+            work = BRIEF_SECONDS * chance.random()
         weight = 1
         if self._workload.kind == "read-write" and chance.random() < WRITE_FRACTION:
             weight = ALL
@@ -153,7 +159,7 @@ class Player:
             name=chance.choice(self._order.names),
             think_seconds=chance.uniform(0.0, 0.05 * ttl),
             wait_seconds=chance.uniform(0.0, ttl) if is_hasty else 1.0 + 3.0 * ttl,
-            work_seconds=ttl * chance.uniform(shortest, longest),
+            work_seconds=work,
             check_interval=chance.uniform(0.002, 0.02),
             weight=weight,
         )

@@ -56,6 +56,14 @@ class Fault(Protocol):
     def lengths(self) -> tuple[float, float]:
         """The shortest and the longest length, in ttls."""
 
+    @property
+    def lies_in_wait(self) -> bool:
+        """Whether the fault has begun, and its length is to count from the first message it meets.
+
+        Most requests are answered faster than the clients are polled, so by the time a client is
+        seen as an asker, it usually has its reply already.
+        """
+
     def begin(self, draw: Draw, victim: int | None) -> str:
         """Start the fault; return its target in words: "client 2", "the leader".
 

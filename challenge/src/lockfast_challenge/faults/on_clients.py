@@ -39,6 +39,10 @@ class ThenKilled:
         self._fleet = fleet
         self._victim: int | None = None
 
+    @property
+    def lies_in_wait(self) -> bool:
+        return self._first.lies_in_wait
+
     def begin(self, draw: Draw, victim: int | None) -> str:
         self._victim = draw.anybody if victim is None else victim
         return self._first.begin(draw, self._victim)
@@ -60,6 +64,7 @@ class ClientFault:
     """One kind of fault: a function that strikes a client, and one that undoes the strike."""
 
     is_destructive = False
+    lies_in_wait = False
 
     def __init__(
         self,

@@ -6,7 +6,6 @@ request that its client has given up, or a reply may reach a caller that receive
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,11 +20,7 @@ HELD_RANGE_TTLS = (1.05, 1.6)
 BRIEF_RANGE_TTLS = (0.06, 0.6)
 """Length of a brief fault, in ttls; long enough for a reply, short enough to strike often."""
 MESSAGE_WAIT_SECONDS = 1.0
-"""Longest time that a brief fault waits for a message, in seconds.
-
-Most requests are answered faster than the clients are polled, so by the time a client is seen as an
-asker, it usually has its reply already.
-"""
+"""Longest time that a brief fault lies in wait for a message, in seconds."""
 
 
 class NetworkFault:
@@ -53,13 +48,15 @@ class NetworkFault:
         self._met: list[threading.Event | None] = []
         self.lacks = "" if proxies_of(0) else "it needs a proxy on the way of each client"
 
+    @property
+    def lies_in_wait(self) -> bool:
+        return self.lengths == BRIEF_RANGE_TTLS and not _is_any_met(self._met)
+
     def begin(self, draw: Draw, victim: int | None) -> str:
         client = draw.anybody if victim is None else victim
         for target in self._proxies_of(client):
             self._struck.append(target)
             self._met.append(self._begins(target, draw))
-        if self.lengths == BRIEF_RANGE_TTLS:
-            self._await_message()
         return f"the way of client {client}"
 
     def end(self) -> str:
@@ -67,11 +64,6 @@ class NetworkFault:
         while self._struck:
             self._ends(self._struck.pop())
         return "" if _is_any_met(met) else "met nobody"
-
-    def _await_message(self) -> None:
-        deadline = time.monotonic() + MESSAGE_WAIT_SECONDS
-        while not _is_any_met(self._met) and time.monotonic() < deadline:
-            time.sleep(0.002)
 
 
 def _is_any_met(events: Sequence[threading.Event | None]) -> bool:

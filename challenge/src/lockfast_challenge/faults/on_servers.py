@@ -39,6 +39,7 @@ class ServerFault:
     lacks: str = ""
     is_destructive: bool = True
     role: Role | None = None
+    lies_in_wait: bool = False
 
     def begin(self, draw: Draw, victim: int | None) -> str:
         del victim

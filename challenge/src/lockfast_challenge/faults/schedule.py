@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from lockfast_challenge.faults.on_clients import client_faults, then_killed
 from lockfast_challenge.faults.on_network import network_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lockfast_challenge.clients.fleet import Fleet
     from lockfast_challenge.faults.fault import Deployment, Fault, Role
@@ -26,30 +26,27 @@ class NoSuchFault(ValueError):
     """A kind of fault that this deployment does not have."""
 
 
-def chosen(
-    kinds: Sequence[str], *, fleet: Fleet, deployment: Deployment
-) -> tuple[list[Fault], dict[str, str]]:
-    """Return the faults of these kinds, and the reason for each kind that cannot be made here."""
-    there = all_faults(fleet, deployment)
+def check_kinds(kinds: Sequence[str], there: Mapping[str, Fault], *, store: str) -> None:
+    """Raise NoSuchFault if a kind is not among the faults that there are."""
     unknown = [kind for kind in kinds if kind not in there]
     if unknown:
         raise NoSuchFault(
-            f"there is no fault {unknown[0]!r} for {deployment.store}; there are: "
-            f"{', '.join(sorted(there))}"
+            f"there is no fault {unknown[0]!r} for {store}; there are: {', '.join(sorted(there))}"
         )
-    asked = [there[kind] for kind in kinds]
-    not_made = {fault.kind: fault.lacks for fault in asked if fault.lacks}
-    return asked, not_made
 
 
 def all_faults(fleet: Fleet, deployment: Deployment) -> dict[str, Fault]:
     """Return all faults of these clients and of this deployment, by kind."""
+    return faults_of_clients(fleet, deployment) | {one.kind: one for one in deployment.faults()}
+
+
+def faults_of_clients(fleet: Fleet, deployment: Deployment) -> dict[str, Fault]:
+    """Return the faults that strike one client or its connections, by kind.
+
+    A fault can strike one client at a time, so each contest needs faults of its own.
+    """
     from_network = network_faults(deployment.proxies_of)
-    found: list[Fault] = [
-        *client_faults(fleet, deployment.proxies_of),
-        *from_network,
-        *deployment.faults(),
-    ]
+    found: list[Fault] = [*client_faults(fleet, deployment.proxies_of), *from_network]
     found += [then_killed(fault, fleet) for fault in from_network if fault.kind.endswith("-held")]
     return {fault.kind: fault for fault in found}
 
@@ -130,6 +127,11 @@ class Planned:
     gap: float
     draw: Draw
 
+    def scaled(self, factor: float) -> Planned:
+        """Return the strike with all its times multiplied by a factor."""
+        draw = replace(self.draw, length=factor * self.draw.length)
+        return Planned(factor * self.gap, draw)
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -139,7 +141,14 @@ class Slice:
     strikes: tuple[Planned, ...]
 
 
-def slices(seed: int, faults: Sequence[Fault], *, ttl: float, clients: int) -> Iterator[Slice]:
+def slices(
+    seed: int,
+    faults: Sequence[Fault],
+    *,
+    ttl: float,
+    clients: int,
+    strikes: int = STRIKES_PER_SLICE,
+) -> Iterator[Slice]:
     """Yield slices for ever: each kind once in every round, each round in a new order.
 
     Kinds that cannot be made are drawn like all other kinds and then left out, and the order of
@@ -149,9 +158,9 @@ def slices(seed: int, faults: Sequence[Fault], *, ttl: float, clients: int) -> I
     in_order = sorted(faults, key=lambda fault: fault.kind)
     while any(not fault.lacks for fault in in_order):
         for fault in chance.sample(in_order, len(in_order)):
-            strikes = tuple(_drawn(chance, fault, ttl, clients) for _ in range(STRIKES_PER_SLICE))
+            drawn = tuple(_drawn(chance, fault, ttl, clients) for _ in range(strikes))
             if not fault.lacks:
-                yield Slice(fault, strikes)
+                yield Slice(fault, drawn)
 
 
 def _drawn(chance: random.Random, fault: Fault, ttl: float, clients: int) -> Planned:
@@ -164,3 +173,37 @@ def _drawn(chance: random.Random, fault: Fault, ttl: float, clients: int) -> Pla
             anybody=chance.randrange(clients),
         ),
     )
+
+
+RETRIES = 3
+"""How often a kind that met nobody has another turn before the kinds that did."""
+
+
+class Turns:
+    """Hands the slices of a run to its contests, in the order that the seed gives them.
+
+    Each kind has one turn. After that, kinds that met nobody come first, such as a fault of waiters
+    where nobody waited.
+    """
+
+    def __init__(self, plan: Iterator[Slice], kinds: Iterable[str]) -> None:
+        self._plan = plan
+        self._retries = dict.fromkeys(kinds, RETRIES)
+        self._open: set[str] = set(self._retries)
+        """The kinds that have not had their first turn yet, and those to be tried again."""
+
+    def next(self) -> Slice:
+        """Return the next slice."""
+        for one in self._plan:
+            if not self._open or one.fault.kind in self._open:
+                self._open.discard(one.fault.kind)
+                return one
+        raise NoSuchFault("there is no fault that can be made here")
+
+    def record(self, kind: str, *, has_met: bool) -> None:
+        """Record the end of a turn; if it met nobody, the kind will have another turn."""
+        if not has_met and self._retries[kind]:
+            self._retries[kind] -= 1
+            self._open.add(kind)
+        elif has_met:
+            self._open.discard(kind)

@@ -13,7 +13,7 @@ from lockfast_challenge.checker.holds import definite_holds
 from lockfast_challenge.history import NotAHistory, operations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lockfast_challenge.history import HistoryEvent, HistoryOperation
     from lockfast_challenge.outcome import Outcome, Strike
@@ -199,7 +199,7 @@ class Cost:
     unavailable: float
     """Longest wait of a client while nobody was inside, among waits that overlap the strike."""
     recovered: float | None
-    """Seconds from the end of the strike to the next grant; None if there was no next grant."""
+    """Seconds from the end of the strike to the next grant of each name; None if none came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,9 @@ def figures(outcome: Outcome) -> RunFigures:
     seconds = max(outcome.ended - outcome.began, 0.0)
     handed = _hand_overs(granted)
     gaps = _gaps(done)
-    times = [_answered(one) for one in granted]
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for one in granted:
+        times[one.name].append(_answered(one))
     overlaps = [one.is_documented for one in outcome.findings if one.kind == "overlap"]
     return RunFigures(
         seconds=seconds,
@@ -300,6 +302,10 @@ def _hand_overs(granted: Iterable[HistoryOperation]) -> int:
     return count
 
 
+Gaps = dict[str, "_Gaps"]
+"""The gaps of each name."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Gaps:
     """The time spans, in order, in which a client waited for one name and no hold was certain."""
@@ -314,7 +320,7 @@ class _Gaps:
         return max((self.ends[one] - self.begins[one] for one in range(first, last)), default=0.0)
 
 
-def _gaps(done: Sequence[HistoryOperation]) -> list[_Gaps]:
+def _gaps(done: Sequence[HistoryOperation]) -> Gaps:
     """Return the gaps of each name.
 
     A client without a reply does not count as waiting, because it may have been dead.
@@ -325,7 +331,7 @@ def _gaps(done: Sequence[HistoryOperation]) -> list[_Gaps]:
             changes[one.name] += [(one.invoked, 1, 0), (one.answered, -1, 0)]
     for hold in definite_holds(done):
         changes[hold.name] += [(hold.granted, 0, 1), (hold.until, 0, -1)]
-    return [_gaps_of(sorted(each)) for each in changes.values()]
+    return {name: _gaps_of(sorted(each)) for name, each in changes.items()}
 
 
 def _gaps_of(changes: Iterable[tuple[float, int, int]]) -> _Gaps:
@@ -343,14 +349,21 @@ def _gaps_of(changes: Iterable[tuple[float, int, int]]) -> _Gaps:
     return found
 
 
-def _cost(strike: Strike, granted: Sequence[float], gaps: Iterable[_Gaps]) -> Cost:
-    before = bisect_left(granted, strike.began)
-    after = bisect_right(granted, strike.ended)
+def _cost(strike: Strike, granted: Mapping[str, Sequence[float]], gaps: Gaps) -> Cost:
+    """Return the cost of the strike for the names whose clients it struck."""
+    names = [strike.name] if strike.name else list(granted)
+    counts, recovered = 0, []
+    for name in names:
+        times = granted.get(name, ())
+        after = bisect_right(times, strike.ended)
+        counts += after - bisect_left(times, strike.began)
+        recovered.append(times[after] - strike.ended if after < len(times) else None)
+    known = [one for one in recovered if one is not None]
     return Cost(
         strike=strike,
-        grants=after - before,
-        unavailable=max((one.longest(strike) for one in gaps), default=0.0),
-        recovered=granted[after] - strike.ended if after < len(granted) else None,
+        grants=counts,
+        unavailable=max((gaps[name].longest(strike) for name in names if name in gaps), default=0),
+        recovered=max(known) if known and len(known) == len(recovered) else None,
     )
 
 

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import lockfast
-from lockfast_challenge.report.figures import figures, rows
+from lockfast_challenge.report.figures import figures, rows, seat
 from lockfast_challenge.report.timeline import Frame, drawn
 from lockfast_challenge.report.wording import (
     COSTS,
@@ -95,6 +95,8 @@ class DrawnWindow:
 
     start: float
     end: float
+    name: str = ""
+    """The name whose clients are drawn; empty for all clients."""
 
 
 def windows(outcome: Outcome) -> list[DrawnWindow]:
@@ -108,48 +110,63 @@ def windows(outcome: Outcome) -> list[DrawnWindow]:
         return []
     length = max(WINDOW_MIN_SECONDS, WINDOW_TTLS * outcome.setting.ttl)
     count = ceil(whole / length)
-    if count <= WINDOWS_MAX:
-        length = whole / count
-        chosen = list(range(count))
+    length = whole / count if count <= WINDOWS_MAX else length
+    names = list(dict.fromkeys(event.name for event in outcome.events)) or [""]
+    if len(names) == 1 and count <= WINDOWS_MAX:
+        chosen = [(number, names[0]) for number in range(count)]
     else:
-        numbers = (int((at - outcome.began) / length) for at in _moments(outcome))
-        chosen = sorted(
-            list(dict.fromkeys(one for one in numbers if 0 <= one < count))[:WINDOWS_MAX]
+        found = ((int((at - outcome.began) / length), name) for at, name in _moments(outcome))
+        worth = ((number, name or names[0]) for number, name in found if 0 <= number < count)
+        chosen = sorted(list(dict.fromkeys(worth))[:WINDOWS_MAX])
+    return [
+        DrawnWindow(
+            outcome.began + number * length,
+            min(outcome.began + (number + 1) * length, outcome.ended),
+            name,
         )
-    starts = [outcome.began + number * length for number in chosen]
-    return [DrawnWindow(start, min(start + length, outcome.ended)) for start in starts]
+        for number, name in chosen
+    ]
 
 
-def _moments(outcome: Outcome) -> Iterator[float]:
-    """Yield the times that are worth showing, the most important times first."""
-    yield from (one.at for one in outcome.findings if not one.is_documented)
-    yield from _firsts((one.kind, one.at) for one in outcome.findings)
-    yield from _firsts((one.kind, one.began) for one in outcome.strikes)
-    yield outcome.began
-    yield from (strike.began for strike in outcome.strikes)
+def _moments(outcome: Outcome) -> Iterator[tuple[float, str]]:
+    """Yield the times that are worth showing, and of which name; the most important first."""
+    names = names_of_clients(outcome.events)
+    found = [
+        (one, names.get(one.clients[0], "") if one.clients else "") for one in outcome.findings
+    ]
+    yield from ((one.at, name) for one, name in found if not one.is_documented)
+    yield from _firsts((one.kind, one.at, name) for one, name in found)
+    yield from _firsts((one.kind, one.began, one.name) for one in outcome.strikes)
+    yield outcome.began, ""
+    yield from ((strike.began, strike.name) for strike in outcome.strikes)
 
 
-def _firsts(moments: Iterable[tuple[str, float]]) -> Iterator[float]:
+def _firsts(moments: Iterable[tuple[str, float, str]]) -> Iterator[tuple[float, str]]:
     """Yield the first time of each kind."""
     seen: set[str] = set()
-    for kind, at in moments:
+    for kind, at, name in moments:
         if kind not in seen:
             seen.add(kind)
-            yield at
+            yield at, name
 
 
-def around(finding: RunFinding, *, ttl: float) -> DrawnWindow:
+def names_of_clients(events: Iterable[HistoryEvent]) -> dict[str, str]:
+    """Return the name for which each life of a client contends."""
+    return {event.client: event.name for event in events}
+
+
+def around(finding: RunFinding, *, ttl: float, name: str = "") -> DrawnWindow:
     """Return the window of a finding: its events, and some time before and after them.
 
     The time that its clients had waited is left out, because it may be most of the run.
     """
     if not finding.example:
-        return DrawnWindow(finding.at - BEFORE_TTLS * ttl, finding.at + ttl)
+        return DrawnWindow(finding.at - BEFORE_TTLS * ttl, finding.at + ttl, name)
     waits = {("acquire", "invoked")}
     seen = [event.at for event in finding.example if (event.act, event.phase) not in waits]
     times = [finding.at, *seen]
     margin = max(WINDOW_MARGIN_FRACTION * (max(times) - min(times)), 0.05)
-    return DrawnWindow(min(times) - margin, max(times) + margin)
+    return DrawnWindow(min(times) - margin, max(times) + margin, name)
 
 
 MOST_FINDINGS = 12
@@ -186,6 +203,7 @@ class _Page:
             outcome.events, end=outcome.ended, ttl=outcome.setting.ttl
         )
         self._found = numbered(outcome)
+        self._names: dict[str, str] = names_of_clients(outcome.events)
 
     def whole(self) -> str:
         title = f"Challenge of {self._outcome.setting.store}: {self._outcome.verdict}"
@@ -240,7 +258,8 @@ class _Page:
             f'<h3 class="{colour}" id="finding-{number}">'
             f"{number}. {escape(one.kind)}{documented}, after {at}</h3><p>{escape(said)}</p>"
         )
-        window = around(one, ttl=self._outcome.setting.ttl)
+        name = self._names.get(one.clients[0], "") if one.clients else ""
+        window = around(one, ttl=self._outcome.setting.ttl, name=name)
         yield self._picture(window, f"finding {number}", [(number, one)])
         if one.example:
             yield from self._events(one, window)
@@ -253,7 +272,9 @@ class _Page:
         beside = [
             event
             for event in self._outcome.events
-            if window.start <= event.at <= window.end and event not in shows
+            if window.start <= event.at <= window.end
+            and (not window.name or event.name == window.name)
+            and event not in shows
         ]
         nearest = sorted(beside, key=lambda event: abs(event.at - one.at))[:MOST_EVENTS]
         if nearest:
@@ -288,20 +309,34 @@ class _Page:
         )
         yield f'<p class="key">{key}<span>&times; refused</span><span>&loz; told to stop</span></p>'
         for number, one in enumerate(chosen, 1):
+            if self._outcome.setting.names > 1:
+                yield f'<p class="faint small">{escape(self._heading_of(one))}</p>'
             yield self._picture(one, f"window {number} of {len(chosen)}", self._found)
+
+    def _heading_of(self, window: DrawnWindow) -> str:
+        began, setting = self._outcome.began, self._outcome.setting
+        number = window.name.rpartition("-")[2]
+        workload = setting.workload_of(int(number)) if number.isdigit() else setting.workload
+        span = f"{seconds(window.start - began)} to {seconds(window.end - began)}"
+        return f"{window.name}, {workload}, from {span}"
 
     def _picture(
         self, window: DrawnWindow, title: str, found: Sequence[tuple[int, RunFinding]]
     ) -> str:
+        name, names = window.name, {seat(client): name for client, name in self._names.items()}
         svg = drawn(
-            self._rows,
-            self._outcome.strikes,
-            findings=[pair for pair in found if _touches(pair[1], window)],
+            [row for row in self._rows if not name or names.get(row.client) == name],
+            [one for one in self._outcome.strikes if not name or one.name in {"", name}],
+            findings=[pair for pair in found if self._is_shown(pair[1], window)],
             writes=self._outcome.writes,
             frame=Frame(window.start, window.end, self._outcome.began),
             title=f"Who held, who waited and what struck: {title}",
         )
         return f'<div class="scroll">{svg}</div>'
+
+    def _is_shown(self, finding: RunFinding, window: DrawnWindow) -> bool:
+        names = {self._names.get(client, window.name) for client in finding.clients}
+        return _touches(finding, window) and (not window.name or names <= {window.name})
 
     # -- the faults ------------------------------------------------------------------------
 

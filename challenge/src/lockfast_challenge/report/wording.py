@@ -42,8 +42,17 @@ def _verdict(outcome: Outcome) -> str:
         return f"{many(len(wrong), 'finding')}; the first after {after}: {first.kind}"
     if outcome.verdict == "unknown":
         return f"{outcome.shows_nothing} in {ran}, so nothing was shown"
-    strikes = many(len(outcome.strikes), "fault")
-    return f"nothing wrong in {ran}, {many(outcome.grants, 'grant')} and {strikes}"
+    return f"nothing wrong in {ran}: {coverage(outcome)}, {many(outcome.grants, 'grant')}"
+
+
+def coverage(outcome: Outcome) -> str:
+    """Return how many of the kinds of fault that can be made here met somebody."""
+    possible = outcome.possible
+    if not possible:
+        return "no fault struck"
+    met = len(possible) - len(set(possible) & set(outcome.never_struck))
+    kinds = many(len(possible), "kind")
+    return f"{met} of {kinds} of fault possible on {outcome.setting.store} struck"
 
 
 def facts(setting: Setting) -> list[tuple[str, str]]:
@@ -51,12 +60,12 @@ def facts(setting: Setting) -> list[tuple[str, str]]:
     return [
         ("store", setting.store),
         ("lock", setting.lock),
-        ("workload", setting.workload),
-        ("clients", str(setting.clients)),
+        ("workload", ", ".join(dict.fromkeys(setting.workloads)) or setting.workload),
+        ("names", str(setting.names)),
+        ("clients", f"{setting.clients} for each name"),
         ("ttl", seconds(setting.ttl)),
         ("time", seconds(setting.seconds)),
         ("seed", str(setting.seed)),
-        ("faults", some(setting.faults)),
     ]
 
 
@@ -106,14 +115,9 @@ def told(event: HistoryEvent, *, zero: float) -> tuple[str, ...]:
     return f"{event.at - zero:.3f} s", f"client {event.client}", said
 
 
-def without_a_turn(outcome: Outcome) -> tuple[str, ...]:
-    """Return the scheduled kinds of fault that the run was too short for."""
-    struck = {one.kind for one in outcome.strikes}
-    return tuple(
-        kind
-        for kind in outcome.setting.faults
-        if kind not in struck and kind not in outcome.not_made
-    )
+def unmet(outcome: Outcome) -> tuple[str, ...]:
+    """Return the kinds of fault that can be made here, and that met nobody in this run."""
+    return tuple(kind for kind in outcome.never_struck if kind not in outcome.not_made)
 
 
 def numbered(outcome: Outcome) -> list[tuple[int, RunFinding]]:
@@ -138,19 +142,12 @@ def message(finding: RunFinding, outcome: Outcome) -> str:
 
 
 def too_short(outcome: Outcome) -> str:
-    """Return a sentence on the kinds of fault that had no turn; empty if every kind had a turn.
-
-    The sentence also says in how much time every kind would have a turn.
-    """
-    left = without_a_turn(outcome)
+    """Return a sentence on the kinds of fault that met nobody; empty if each of them did."""
+    left = unmet(outcome)
     if not left:
         return ""
-    struck = len({one.kind for one in outcome.strikes})
-    said = f"{len(left)} of {many(len(left) + struck, 'kind')} had no turn"
-    if struck:
-        enough = outcome.setting.seconds * (len(left) + struck) / struck
-        said += f"; about --time {enough:.0f} would give each one"
-    return f"{said}: {some(left)}"
+    kinds = many(len(outcome.possible), "kind")
+    return f"{len(left)} of {kinds} met nobody; a longer --time gives them more turns: {some(left)}"
 
 
 def some(kinds: Sequence[str]) -> str:
@@ -170,8 +167,10 @@ def again(setting: Setting, *, where: str = "", all_faults: bool = False) -> str
     if setting.lock != "lockfast":  # a broken lock has a schedule of its own
         return shlex.join([*words, "--lock", setting.lock, *same])
     words += [where] if where else ["--start", setting.store]
-    words += [*same, "--clients", str(setting.clients), "--ttl", f"{setting.ttl:g}"]
-    words += ["--workload", setting.workload]
+    words += [*same, "--names", str(setting.names), "--clients", str(setting.clients)]
+    words += ["--ttl", f"{setting.ttl:g}"]
+    if not setting.workloads:
+        words += ["--workload", setting.workload]
     if setting.faults and not all_faults:
         words += ["--faults", ",".join(setting.faults)]
     return shlex.join(words)
@@ -203,7 +202,7 @@ def fields(outcome: Outcome, *, command: str = "") -> dict[str, Any]:
         "setting": asdict(outcome.setting),
         "figures": numbers,
         "faults": [asdict(one) for one in counted.by_kind],
-        "without_a_turn": list(without_a_turn(outcome)),
+        "coverage": {"possible": len(outcome.possible), "unmet": list(unmet(outcome))},
         "not_made": outcome.not_made,
         "findings": [_finding(one, outcome) for _, one in numbered(outcome)],
         "again": command or again(outcome.setting),

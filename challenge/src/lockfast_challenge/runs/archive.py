@@ -14,7 +14,10 @@ from lockfast_challenge.history import read
 from lockfast_challenge.outcome import Exit, Recorded, Setting, Strike, Write
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from lockfast_challenge.history import HistoryEvent
 
 RUN_FILE = "run.json"
 
@@ -32,27 +35,33 @@ def prepare_folder(folder: Path) -> None:
         )
 
 
-def keep(recorded: Recorded, *, setting: Setting, folder: Path) -> None:
-    """Write everything that the diaries do not contain."""
-    fields = asdict(replace(recorded, events=()))
+def keep(recorded: Mapping[str, Recorded], *, setting: Setting, folder: Path) -> None:
+    """Write everything about each name that the diaries do not contain."""
+    names = {name: asdict(replace(one, events=())) for name, one in recorded.items()}
     (folder / RUN_FILE).write_text(
-        json.dumps({"setting": asdict(setting), **fields}), encoding="utf-8"
+        json.dumps({"setting": asdict(setting), "names": names}), encoding="utf-8"
     )
 
 
-def kept(folder: Path) -> tuple[Setting, Recorded]:
-    """Return the setting and the record of a run, with the events in order of time."""
-    fields = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-    setting = fields.pop("setting")
-    events = [
-        event
-        for path in sorted(folder.glob("*.jsonl"))
-        for event in read(path.read_text(encoding="utf-8").splitlines())
-    ]
-    fields |= {
-        "events": sorted(events, key=lambda event: event.at),
-        "writes": [Write(**one) for one in fields["writes"]],
-        "strikes": [Strike(**one) for one in fields["strikes"]],
-        "exits": [Exit(**one) for one in fields["exits"]],
+def kept(folder: Path) -> tuple[Setting, dict[str, Recorded]]:
+    """Return the setting and the record of each name, with the events in order of time."""
+    run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+    events: dict[str, list[HistoryEvent]] = {name: [] for name in run["names"]}
+    for path in sorted(folder.glob("*.jsonl")):
+        for event in read(path.read_text(encoding="utf-8").splitlines()):
+            events[event.name].append(event)
+    recorded = {
+        name: Recorded(
+            **fields
+            | {
+                "events": sorted(events[name], key=lambda event: event.at),
+                "writes": [Write(**one) for one in fields["writes"]],
+                "strikes": [Strike(**one) for one in fields["strikes"]],
+                "exits": [Exit(**one) for one in fields["exits"]],
+            }
+        )
+        for name, fields in run["names"].items()
     }
-    return Setting(**{**setting, "faults": tuple(setting["faults"])}), Recorded(**fields)
+    setting = run["setting"]
+    lists = {key: tuple(setting[key]) for key in ("faults", "workloads")}
+    return Setting(**setting | lists), recorded
