@@ -45,7 +45,7 @@ def test_a_run_is_told_as_json_as_a_page_and_kept_as_histories(cli, tmp_path):
 
     answer = json.loads(said)
     assert process.returncode == {"valid": 0, "invalid": 1, "unknown": 70}[answer["verdict"]]
-    assert (answer["verdict"] == "unknown") <= bool(answer["without_a_turn"])
+    assert (answer["verdict"] == "unknown") <= bool(answer["coverage"]["unmet"])
     assert answer["figures"]["grants"] > 2
     assert answer["setting"]["seed"] == 7
     assert answer["setting"]["faults"] == ["holder-killed", "holder-frozen"]

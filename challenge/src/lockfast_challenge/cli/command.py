@@ -181,8 +181,8 @@ LARGEST_SEED = 2**31
     "--workload",
     type=click.Choice(list(WORKLOADS)),
     metavar="NAME",
-    help=f"What is behind the lock: {', '.join(WORKLOADS)}. Without it guarded-counter, and lock "
-    "on a store that has no tokens.",
+    help=f"What is behind all locks: {', '.join(WORKLOADS)}. Without it a mixture of what the "
+    "store offers.",
 )
 @click.option(
     "--ttl",
@@ -225,8 +225,8 @@ def challenge(
 ) -> None:
     """Break the deployment at URL on purpose, and see whether its locks hold.
 
-    Processes contend for a lock while faults strike, one kind after the other, and what each
-    of them saw is judged. Locks that are in use are not touched.
+    Processes contend for several names while faults strike, one kind after the other on each
+    name, and what each of them saw is judged. Locks that are in use are not touched.
     """
     if sum(one is not None for one in (url, start, replay, lock)) != 1:
         raise click.UsageError(
