@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "src" / "lockfast", ROOT / "challenge" / "src" / "lockfast_challenge")
 
-MODULES_MAX = 340
+MODULES_MAX = 350
 ONE_IMPORTER_MAX = 90
 
 # A module of under 100 lines with a single importer belongs in that importer, except for these.

@@ -54,7 +54,8 @@ def spared_once(flaw: Flaw, seed: int, *, grants: int, within: float, folder: Pa
     """Run the control until one kind of fault has struck and the lock was granted often enough."""
 
     def once(progress: RunProgress) -> None:
-        if progress.doing == "quiet" and progress.grants >= grants:
+        has_struck = progress.strikes or not flaw.schedule.faults
+        if has_struck and progress.doing == "quiet" and progress.grants >= grants:
             raise Enough
 
     return _run_lock(flaw, flaw.control, seed, seconds=within, folder=folder, progress=once)

@@ -107,7 +107,7 @@ class Fleet:
         Each of them that has died is replaced.
         """
         new: list[HistoryEvent] = []
-        for number in range(self.size) if numbers is None else numbers:
+        for number in range(len(self._lives)) if numbers is None else numbers:
             life = self._lives[number]
             is_over = life.process.poll() is not None
             new += self._read(life)  # after the poll, so that no event is left unread

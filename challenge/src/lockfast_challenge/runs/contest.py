@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lockfast_challenge.resource import Resource
     from lockfast_challenge.runs.plan import ContestPlan
 
+QUIET = "quiet"
+"""What a contest does while no fault strikes its clients."""
 TICK_SECONDS = 0.02
 """Interval at which the clients are polled, in seconds."""
 AIM_SECONDS = 0.002
@@ -55,7 +57,6 @@ class Shared:
     """The strike on the servers that is under way."""
     hiccups: list[tuple[float, float]] = field(default_factory=list)
     """When the run itself was late, and by how many seconds."""
-    doing: str = "starting"
 
     @property
     def is_over(self) -> bool:
@@ -103,6 +104,8 @@ class Contest:
         self.quiets: list[tuple[float, float]] = []
         self.left: list[str] = []
         self.grants: int = 0
+        self.doing: str = QUIET
+        """The kind of fault that strikes its clients in turn, or QUIET."""
         self.quiet_since: float = -inf
         """When the last quiet stretch began that lasted long enough."""
         self._shared = shared
@@ -161,7 +164,7 @@ class Contest:
         begun = Strike(fault.kind, "", Clock.now(), inf, is_aimed=is_aimed, name=self.plan.name)
         self._under_way, did_strike = begun, True
         self._shared.fleet.was_struck = True
-        self._shared.doing = fault.kind
+        self.doing = fault.kind
         try:
             struck = fault.begin(planned.draw, victim)
             begun = replace(begun, target=struck if is_aimed else f"{struck}, no {fault.role}")
@@ -207,7 +210,7 @@ class Contest:
 
         `exits` and `strikes` are how many deaths and strikes on the servers are not to be counted.
         """
-        shared = self._shared
+        shared, self.doing = self._shared, QUIET
         while True:
             while shared.is_struck:
                 yield Clock.now() + TICK_SECONDS

@@ -27,7 +27,7 @@ from lockfast_challenge.faults.schedule import (
 from lockfast_challenge.outcome import Outcome, Strike
 from lockfast_challenge.resource import Resource
 from lockfast_challenge.runs.archive import keep, prepare_folder
-from lockfast_challenge.runs.contest import TICK_SECONDS, Contest, Promises, Shared
+from lockfast_challenge.runs.contest import QUIET, TICK_SECONDS, Contest, Promises, Shared
 from lockfast_challenge.runs.plan import plans
 
 if TYPE_CHECKING:
@@ -75,11 +75,13 @@ class RunProgress:
     seconds: float
     """Seconds since the run began."""
     doing: str
-    """The kind of fault that struck last, or "quiet", "starting" or "ending"."""
+    """The kind of fault that strikes, or "quiet", "starting" or "ending"."""
     grants: int
     findings: int
     wrong: frozenset[Kind] = frozenset()
     """The kinds of the findings that are not documented."""
+    strikes: int = 0
+    """The number of strikes that have ended."""
 
 
 def run(
@@ -161,6 +163,8 @@ class _Run:
         self._server_faults: list[Fault] = []
         self._next_judgement = self._next_progress = 0.0
         self._judged = 0
+        self._stage = "starting"
+        """What the run does before and after the faults; empty while faults may strike."""
         self._found: dict[tuple[str, float, str], RunFinding] = {}
 
     def run(self) -> Outcome:
@@ -248,7 +252,7 @@ class _Run:
         """Run all contests and the faults of the servers until the time is over."""
         self._until_all_have_begun()
         self._shared.ends = Clock.now() + self._setting.seconds
-        self._shared.doing = "quiet"
+        self._stage = ""
         with ExitStack() as stack:
             wake = dict.fromkeys([self._strikes(), *(one.play() for one in self._contests)], 0.0)
             for playing in wake:
@@ -294,7 +298,6 @@ class _Run:
         shared = self._shared
         begun = shared.server_strike = Strike(fault.kind, "", Clock.now(), inf)
         shared.fleet.was_struck, did_strike = True, True
-        shared.doing = fault.kind
         try:
             begun = shared.server_strike = replace(begun, target=fault.begin(planned.draw, None))
             yield Clock.now() + planned.draw.length
@@ -305,7 +308,7 @@ class _Run:
             try:
                 fault.end()
             finally:  # the fault struck, even if it cannot be ended
-                shared.server_strike, shared.doing = None, "quiet"
+                shared.server_strike = None
                 if did_strike:
                     shared.server_strikes.append(replace(begun, ended=Clock.now()))
 
@@ -322,7 +325,7 @@ class _Run:
 
     def _end(self) -> None:
         """End all clients cleanly, and check what they left in the store."""
-        self._shared.doing = "ending"
+        self._stage = "ending"
         self._progress()
         self._fleet.end()
         # By this deadline everything that can expire has expired, even on a machine that was slow
@@ -382,7 +385,16 @@ class _Run:
         seconds = Clock.now() - outcome.began
         found = outcome.findings
         wrong = frozenset(one.kind for one in found if not one.is_documented)
-        self._tell(RunProgress(seconds, self._shared.doing, outcome.grants, len(found), wrong))
+        strikes = len(self._shared.server_strikes) + sum(len(one.strikes) for one in self._contests)
+        self._tell(RunProgress(seconds, self._doing, outcome.grants, len(found), wrong, strikes))
+
+    @property
+    def _doing(self) -> str:
+        if self._stage:
+            return self._stage
+        if (strike := self._shared.server_strike) is not None:
+            return strike.kind
+        return next((one.doing for one in self._contests if one.doing != QUIET), QUIET)
 
     # -- the verdict -----------------------------------------------------------------------
 
