@@ -10,7 +10,7 @@ from servers.echo import EchoServer, asked
 
 from lockfast_challenge.faults.fault import Draw
 from lockfast_challenge.faults.on_clients import ClientFault
-from lockfast_challenge.faults.on_network import network_faults
+from lockfast_challenge.faults.on_network import NetworkFault, network_faults
 from lockfast_challenge.faults.schedule import RETRIES, Roles, Turns, slices
 from lockfast_challenge.history import HistoryEvent
 from lockfast_challenge.processes import eventually
@@ -118,12 +118,22 @@ def test_who_got_what_it_asked_for_is_known_by_when_it_last_did():
     assert not roles.were_granted(["0", "1", "2"], since=1.0)
 
 
+UNREPORTED = {
+    "asker-slow-then-cut",
+    "delay",
+    "holder-cut-off",
+    "holder-slow-then-cut",
+    "waiter-refused",
+}
+"""The faults that do not report whether they met a message."""
+
+
 def test_a_fault_on_a_way_says_if_it_met_nobody():
     draw = Draw(length=0.1, strength=0.5, anybody=0)
     with EchoServer() as server, Proxy(server.port) as way:
         for fault in network_faults(lambda _: [way]):
-            if fault.kind in ("delay", "holder-cut-off", "waiter-refused"):
-                continue  # these faults do not report whether they met a message
+            if fault.kind in UNREPORTED:
+                continue
             with socket.create_connection(("127.0.0.1", way.port), timeout=20):
                 assert fault.begin(draw, 0) == "the way of client 0"
                 assert fault.end() == "met nobody", fault.kind
@@ -143,6 +153,33 @@ def test_a_brief_fault_lies_in_wait_until_a_message_comes_by():
             eventually(lambda: not fault.lies_in_wait, what="the message has come by")
             assert not fault.end()
             assert client.recv(100).startswith(b"held\n")
+
+
+def slow_then_cut(way: Proxy) -> NetworkFault:
+    [fault] = [one for one in network_faults(lambda _: [way]) if one.kind == "asker-slow-then-cut"]
+    return fault
+
+
+def test_a_slow_connection_is_cut_and_mended_afterwards():
+    with EchoServer() as server, Proxy(server.port) as way:
+        fault = slow_then_cut(way)
+        fault.begin(Draw(length=0.3, strength=0.5, anybody=0), 0)
+
+        eventually(lambda: way.is_refusing, what="the connection is cut")
+
+        assert not fault.end()
+        assert asked(way.port, b"well") == b"well"
+
+
+def test_a_slow_connection_that_is_mended_early_is_not_cut_later():
+    with EchoServer() as server, Proxy(server.port) as way:
+        fault = slow_then_cut(way)
+        fault.begin(Draw(length=1800.0, strength=0.5, anybody=0), 0)
+
+        fault.end()
+
+        assert way._cutting.cancelled()
+        assert asked(way.port, b"well") == b"well"
 
 
 # -- the turns of many names -----------------------------------------------------------

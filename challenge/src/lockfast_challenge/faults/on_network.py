@@ -6,7 +6,7 @@ request that its client has given up, or a reply may reach a caller that receive
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import threading
@@ -19,6 +19,10 @@ HELD_RANGE_TTLS = (1.05, 1.6)
 """Length of a fault, in ttls; longer than a lease lasts without renewal."""
 BRIEF_RANGE_TTLS = (0.06, 0.6)
 """Length of a brief fault, in ttls; long enough for a reply, short enough to strike often."""
+SLOW_RANGE_TTLS = (2.3, 2.6)
+"""Length of a fault that first delays messages and then cuts the connection, in ttls; long enough
+for a client that trusts its lease from the late reply on to be found beside the next holder."""
+SLOWED_ROLES: Final = ("holder", "asker")
 MESSAGE_WAIT_SECONDS = 1.0
 """Longest time that a brief fault lies in wait for a message, in seconds."""
 
@@ -106,6 +110,17 @@ def network_faults(proxies_of: Callable[[int], Sequence[Proxy]]) -> list[Network
         lost("holder-cut-off", _cut, _mend),
         lost("holder-requests-lost", _lose_requests, _lose_what_is_held),
         lost("holder-replies-lost", _lose_replies, _lose_what_is_held),
+        *(
+            NetworkFault(
+                f"{role}-slow-then-cut",
+                role,
+                proxies_of,
+                lengths=SLOW_RANGE_TTLS,
+                begins=_slow_then_cut,
+                ends=_mend_slow,
+            )
+            for role in SLOWED_ROLES
+        ),
         NetworkFault(
             "waiter-refused",
             "waiter",
@@ -146,6 +161,17 @@ def _lose_replies(target: Proxy, _: Draw) -> threading.Event:
 
 def _cut(target: Proxy, _: Draw) -> None:
     target.cut()
+
+
+def _slow_then_cut(target: Proxy, draw: Draw) -> None:
+    # A reply takes twice the delay, half a ttl or more, and still comes before the cut.
+    target.delay((0.1 + 0.06 * draw.strength) * draw.length)
+    target.cut(after=draw.length / 3.0)
+
+
+def _mend_slow(target: Proxy) -> None:
+    target.delay(0.0)
+    target.mend()
 
 
 def _refuse(target: Proxy, _: Draw) -> None:

@@ -140,6 +140,7 @@ class Proxy:
         self._connections: set[Connection] = set()
         self._is_refusing = False
         self._delay = 0.0
+        self._cutting: asyncio.TimerHandle | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -272,19 +273,18 @@ class Proxy:
         """Accept new connections again."""
         self._is_refusing = False
 
-    def cut(self, *, told: bool = False) -> None:
+    def cut(self, *, told: bool = False, after: float = 0.0) -> None:
         """Deliver nothing more in either direction, without closing the connections.
 
-        If `told`, the clients' ends are reset, and the server does not notice.
+        If `told`, the clients' ends are reset, and the server does not notice. With `after`, this
+        happens so many seconds later, unless the proxy is mended before.
         """
 
         async def cut() -> None:
-            self._is_refusing = True
-            for one in self._connections:
-                one.up.is_open.clear()
-                one.down.is_open.clear()
-                if told:
-                    one.reset_client()
+            if after:
+                self._cutting = self._loop.call_later(after, self._cut_all, told)
+            else:
+                self._cut_all(told)
 
         self._on_loop(cut)
 
@@ -342,7 +342,17 @@ class Proxy:
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(10)
 
+    def _cut_all(self, told: bool) -> None:  # noqa: FBT001 - call_later takes no keywords
+        self._is_refusing = True
+        for one in self._connections:
+            one.up.is_open.clear()
+            one.down.is_open.clear()
+            if told:
+                one.reset_client()
+
     async def _open_all(self) -> None:
+        if self._cutting is not None:
+            self._cutting.cancel()
         self._strikes.clear()
         for one in self._connections:
             one.up.open()
