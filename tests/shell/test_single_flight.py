@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from interrupting import interrupt, places
 
-from lockfast import BackendUnavailable
+from lockfast import BackendUnavailable, ConfigurationError
 from lockfast.backends._async.single_flight import AsyncSingleFlight
 from lockfast.backends._sync.single_flight import SingleFlight
 from lockfast.runtime.clock import Clock
@@ -63,6 +63,55 @@ def test_what_it_raises_is_told_to_all_who_wait() -> None:
                 one.result()
             errors.append(caught.value)
         assert len({id(one) for one in errors}) == 3
+
+    run_in_virtual_time(main())
+
+
+def test_a_failure_of_a_run_that_began_earlier_is_not_passed_on() -> None:
+    """The run may have had less time, and the server may have recovered since."""
+
+    async def main() -> None:
+        flights: list[str] = []
+        single = single_flight()
+
+        async def work() -> str:
+            flights.append("flown")
+            await asyncio.sleep(1.0)
+            if len(flights) == 1:
+                raise BackendUnavailable("the store is away")
+            return "seen"
+
+        first = asyncio.create_task(single.run_shared(work, deadline=NEVER))
+        await asyncio.sleep(0.5)
+        later = [asyncio.create_task(single.run_shared(work, deadline=NEVER)) for _ in range(3)]
+
+        assert (await first).has_failed
+        assert [(await one).result() for one in later] == ["seen"] * 3
+        assert len(flights) == 2
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("leaves_at", [0.7, 3.0])
+def test_a_failure_is_passed_on_if_the_time_is_up_or_waiting_does_not_cure_it(
+    leaves_at: float,
+) -> None:
+    async def main() -> None:
+        flights: list[str] = []
+        single, now = single_flight(), asyncio.get_running_loop().time
+
+        async def work() -> str:
+            flights.append("flown")
+            await asyncio.sleep(1.0)
+            raise ConfigurationError("a wrong password")
+
+        first = asyncio.create_task(single.run_shared(work, deadline=NEVER))
+        await asyncio.sleep(0.5)
+        later = await single.run_shared(work, deadline=now() + leaves_at - 0.5)
+
+        assert later.has_failed == (leaves_at > 1.0)
+        assert (await first).has_failed
+        assert len(flights) == 1
 
     run_in_virtual_time(main())
 

@@ -11,6 +11,7 @@ import copy
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from lockfast.errors import ConfigurationError
 from lockfast.runtime import aio as runtime
 from lockfast.runtime import fork
 
@@ -29,7 +30,8 @@ raises then says more than our timeout would."""
 class SharedCall(Generic[T]):
     """One run of the work, and its outcome."""
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, began_at: float, deadline: float) -> None:
+        self.began_at = began_at
         self.deadline = deadline
         self.ended = runtime.WakeEvent()
         self.task: runtime.Task | None = None
@@ -42,8 +44,8 @@ class SharedCall(Generic[T]):
 class SharedWork(Generic[T]):
     """Exists exactly as long as the frames that do the work, and so shows when they end."""
 
-    def __init__(self, deadline: float) -> None:
-        self.flight = SharedCall[T](deadline)
+    def __init__(self, began_at: float, deadline: float) -> None:
+        self.flight = SharedCall[T](began_at, deadline)
 
     def __del__(self) -> None:
         # `flight` is missing if an interrupt struck `__init__`.
@@ -94,10 +96,12 @@ class AsyncSingleFlight(Generic[T]):
         """Do the work, or join the current run; return when the run has ended, or at the deadline.
 
         An error of the work becomes part of the outcome and is not raised here. The work has to
-        keep its own deadline.
+        keep its own deadline. A run that began before this call and failed says little: it may have
+        had less time, and the server may have recovered. So this caller takes part in another run.
         """
+        came_at = self._clock.now()
         while True:
-            doer = SharedWork[T](deadline)
+            doer = SharedWork[T](self._clock.now(), deadline)
             with self._state:
                 flight = self._flight
                 was_ours = flight is None or flight.ended.is_set()
@@ -111,7 +115,8 @@ class AsyncSingleFlight(Generic[T]):
             await runtime.wait_for(flight.ended, deadline=deadline, clock=self._clock)
             self._forget(flight)
             is_left = flight.ended.is_set() and not (flight.is_known or flight.is_stopped)
-            if not is_left or self._clock.now() >= deadline:
+            is_open = is_left or (flight.began_at < came_at and _may_pass(flight.error))
+            if not is_open or self._clock.now() >= deadline:
                 return SharedOutcome(flight, was_ours=was_ours)
 
     def _forget(self, flight: SharedCall[T]) -> None:
@@ -138,6 +143,11 @@ class AsyncSingleFlight(Generic[T]):
         """Abandon the current run, which only the parent process continues."""
         fork.abandon(self._flight)
         self._state, self._flight = runtime.StateLock(), None
+
+
+def _may_pass(error: Exception | None) -> bool:
+    """Return whether another run may end better."""
+    return error is not None and not isinstance(error, ConfigurationError)
 
 
 async def _do(doer: SharedWork[T], work: Callable[[], Awaitable[T]]) -> None:

@@ -95,10 +95,6 @@ class SchemaBootstrap:
             return
         look = partial(make_tables, self._transport, self._tables, deadline=deadline)
         looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
-        if looked.has_failed and not looked.was_ours:
-            # Another caller's check failed. Try once more, because otherwise one check that a busy
-            # machine could not finish would fail every caller that shared it.
-            looked = self._looking.run_shared(look, deadline=deadline + FLIGHT_GRACE_SECONDS)
         if not looked.is_known:
             raise errors.no_time(where=self._transport.where)
         looked.result()
