@@ -65,6 +65,8 @@ class ClusterTransport:
         self._transports: dict[Endpoint, RedisTransport] = {}
         self._slots: SlotMap | None = None
         self._map_requested_at = 0.0
+        self._map_trouble = ""
+        """Why the last request for the map failed, in words."""
         self._map_flight = SingleFlight[SlotMap](clock)
         self._is_doubtful = True
         self._suspects: set[Endpoint] = set()
@@ -240,7 +242,8 @@ class ClusterTransport:
             return looking.result()
         if looking.is_stopped:
             raise BackendUnavailable(f"{self.where}: closed before a node told the map")
-        raise BackendUnavailable(f"{self.where}: no node tells the map in time")
+        before = f"; before that: {self._map_trouble}" if self._map_trouble else ""
+        raise BackendUnavailable(f"{self.where}: no node tells the map in time{before}")
 
     def _needs_map(self) -> bool:
         return self._is_doubtful and self._clock.now() - self._map_requested_at >= MAP_FRESH_SECONDS
@@ -255,9 +258,13 @@ class ClusterTransport:
         while (node := poll.next(now := self._clock.now())) is not None:
             reported = self._request_map(node, poll.until(now=now, deadline=deadline))
             poll.deliver(node, reported, now=self._clock.now())
-        slots = poll.elected(where=self.where)
+        try:
+            slots = poll.elected(where=self.where)
+        except LockError as error:
+            self._map_trouble = str(error)
+            raise
         self._map_requested_at = self._clock.now()
-        self._is_doubtful = False
+        self._is_doubtful, self._map_trouble = False, ""
         self._suspects = poll.doubted(slots)
         self._slots = slots
         self._close_removed_nodes(slots)
