@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from lockfast.platforms import here
+from lockfast.runtime import fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -164,7 +165,12 @@ class Listener(Generic[L]):
         """Do nothing; a subclass whose opening takes several steps makes it fail at once."""
 
     def abandon_in_child(self) -> None:
-        """Do nothing, because the transport abandons its connections in a forked child."""
+        """Let go of the parent's connection in a forked child, so that it can end before the child.
+
+        Frames of the parent's threads, which the child never runs, keep this object alive.
+        """
+        if (number := self._connection.fileno()) >= 0:
+            fork.abandon_socket(self, number)
 
     # -- reading -----------------------------------------------------------------------
 

@@ -63,6 +63,26 @@ def test_a_child_cannot_enter_what_its_parent_holds(parent, line, eventually):
     assert childs > token
 
 
+def test_a_subscription_ends_with_its_parent_and_not_with_the_child(server, puppet, eventually):
+    """The server would go on sending messages that nobody reads."""
+    puppet("sync", server.url).ask("acquire", "door")
+    parent = puppet("sync", f"{server.url}?client_name=forked")
+    parent.ask("let_many_wait", "door", 1)
+    with server.client() as client:
+
+        def is_subscribed() -> bool:
+            return any(
+                one["name"] == "forked" and one["sub"] == "1" for one in client.client_list()
+            )
+
+        eventually(is_subscribed)
+        parent.fork()
+
+        parent.ask("close")
+
+        eventually(lambda: not is_subscribed())
+
+
 def test_a_child_that_leaves_its_connections_does_not_end_its_parents_subscription(server):
     """For example because the server refuses a write; the sockets are the parent's too."""
     address = address_of_url(server.url, where=server.url, options={})
