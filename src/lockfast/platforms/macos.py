@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lockfast.platforms.posix import (
     CAN_REMOVE_OPEN_FILES,
-    HAS_KERNEL_TIMEOUT,
+    HAS_NO_WAIT,
     IS_POSIX,
     NO_WAIT,
     READ,
@@ -24,7 +24,6 @@ from lockfast.platforms.posix import (
     lock_shared,
     path_of_url,
     remove_unless_locked,
-    set_kernel_timeout,
     sync_directory,
     try_lock_exclusive,
     try_lock_shared,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CAN_REMOVE_OPEN_FILES",
-    "HAS_KERNEL_TIMEOUT",
+    "HAS_NO_WAIT",
     "IS_POSIX",
     "NAME",
     "NO_WAIT",
@@ -57,7 +56,6 @@ __all__ = [
     "now",
     "path_of_url",
     "remove_unless_locked",
-    "set_kernel_timeout",
     "state_directory",
     "sync_directory",
     "try_lock_exclusive",

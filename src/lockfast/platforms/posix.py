@@ -7,7 +7,6 @@ import io
 import os
 import select
 import socket
-import struct
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -28,22 +27,14 @@ WRITE = select.POLLOUT
 UNIX_FAMILY: int = socket.AF_UNIX
 """The address family of Unix sockets."""
 
-HAS_KERNEL_TIMEOUT = True
-"""Whether the kernel can time out a call on a blocking socket; see `set_kernel_timeout`."""
+HAS_NO_WAIT = True
+"""Whether there is the flag NO_WAIT."""
 
 NO_WAIT = socket.MSG_DONTWAIT
 """Flag for a single non-blocking call on a blocking socket."""
 
 yield_processor: Callable[[], None] = os.sched_yield
 """Let other threads that are waiting for the processor run first."""
-
-
-def set_kernel_timeout(sock: socket.socket, seconds: float) -> None:
-    """Make the kernel end each later call on the socket after `seconds`, with BlockingIOError."""
-    whole = int(seconds)
-    value = struct.pack("@ll", whole, max(1, int((seconds - whole) * 1_000_000)))
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
 
 # -- files -----------------------------------------------------------------------------

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
 __all__ = [
     "CAN_REMOVE_OPEN_FILES",
-    "HAS_KERNEL_TIMEOUT",
+    "HAS_NO_WAIT",
     "IS_POSIX",
     "NAME",
     "NO_WAIT",
@@ -37,7 +36,6 @@ __all__ = [
     "now",
     "path_of_url",
     "remove_unless_locked",
-    "set_kernel_timeout",
     "state_directory",
     "sync_directory",
     "try_lock_exclusive",
@@ -98,17 +96,12 @@ class Poll:
 
 
 UNIX_FAMILY = -1  # Python has no Unix sockets there
-HAS_KERNEL_TIMEOUT = False
+HAS_NO_WAIT = False
 NO_WAIT = 0
 
 
 def yield_processor() -> None:
     """Do nothing, because Python cannot yield the processor on Windows."""
-
-
-def set_kernel_timeout(sock: socket.socket, seconds: float) -> None:
-    """Set Python's timeout instead, because a kernel timeout would leave the socket unusable."""
-    sock.settimeout(seconds)
 
 
 # -- files -----------------------------------------------------------------------------

@@ -48,6 +48,10 @@ class UnsolicitedReply(ProtocolError):
         self.reply = reply
 
 
+class NotSent(TimeoutError):
+    """The time was up before anything was sent, so the connection can still be used."""
+
+
 class Misread(ConnectionError):
     """A reply of unexpected shape, already passed to its request; the connection must be closed."""
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from lockfast.backends.network.codec import (
     NEED_MORE,
+    NotSent,
     ProtocolError,
     misbehaved,
 )
-from lockfast.backends.network.errors import not_connected, unanswered
+from lockfast.backends.network.errors import not_connected, too_late, unanswered
 from lockfast.backends.network.target import (
     AddressAttempts,
     Reachability,
@@ -117,18 +118,29 @@ class BlockingSocket:
     have been stopped while the reply arrived in time.
     """
 
-    __slots__ = ("_armed", "_clock", "_late_for", "_looking", "_sock", "generation", "used_at")
+    __slots__ = (
+        "_clock",
+        "_is_plain",
+        "_late_for",
+        "_looking",
+        "_poll",
+        "_sock",
+        "generation",
+        "used_at",
+    )
 
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         self._sock = sock
-        # A plain socket uses the kernel's timeout, because Python's own timeouts go to the kernel
-        # twice before each call. A TLS socket reads through a layer of its own and uses Python's
-        # timeout. A gevent socket never waits in the kernel, and also uses Python's timeout.
-        waits_in_kernel = here.HAS_KERNEL_TIMEOUT and issubclass(type(sock), KernelSocket)
-        is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
-        self._armed: float | None = 0.0 if is_plain else None
-        if self._armed is not None:
+        # Calls on a plain socket do not wait: they are tried at once, and `poll` waits if need be.
+        # The usual request thus takes fewer calls than with Python's own timeouts. A timeout of the
+        # kernel takes as few, but begins again after each signal, so that a timer that keeps
+        # signalling prolongs the call for ever. TLS and gevent read through layers of their own,
+        # and use Python's timeouts.
+        waits_in_kernel = here.HAS_NO_WAIT and issubclass(type(sock), KernelSocket)
+        self._is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
+        if self._is_plain:
             sock.settimeout(None)
+        self._poll: Callable[[float], list[tuple[int, int]]] | None = None
         self._clock = clock
         self._looking = SpinBudget()
         self._late_for: float | None = None
@@ -147,12 +159,24 @@ class BlockingSocket:
         return bool(poll.poll(0))
 
     def send(self, data: bytes, *, deadline: float) -> None:
-        """Send all the data, or raise OSError."""
-        self._arm(deadline)
-        try:
-            self._sock.sendall(data)
-        except BlockingIOError:  # how the kernel reports a timeout
-            raise TimeoutError("not sent in time") from None
+        """Send all the data, or raise OSError; NotSent if the deadline has passed already."""
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise NotSent("not sent in time")
+        sock, sent = self._sock, 0
+        if self._is_plain:
+            try:
+                sent = sock.send(data, here.NO_WAIT)
+            except BlockingIOError:
+                pass  # the buffers are full
+            else:
+                if sent == len(data):
+                    return
+        # The rest takes Python's timeout, which is for all the data and outlasts signals.
+        sock.settimeout(left)
+        sock.sendall(data[sent:])
+        if self._is_plain:
+            sock.settimeout(None)
 
     def _receive(self, deadline: float) -> bytes:
         """Return the next data, or raise OSError; TimeoutError once the deadline has passed."""
@@ -163,17 +187,30 @@ class BlockingSocket:
         data = None
         if looking.sleeps:
             looking.sleeps -= 1
-        elif self._armed is not None:
+        elif self._is_plain:
             data = self._spin_for(looking, now + SPIN_SECONDS)
         if data is None:
-            self._arm(deadline)
-            try:
-                data = self._sock.recv(65536)
-            except BlockingIOError:  # how the kernel reports a timeout
-                raise TimeoutError("no answer in time") from None
+            data = self._sleep_for(deadline)
         if not data:
             raise ConnectionError("the server closed the connection")
         return data
+
+    def _sleep_for(self, deadline: float) -> bytes:
+        """Wait for data, at most until the deadline."""
+        sock, now = self._sock, self._clock.now
+        if not self._is_plain:
+            sock.settimeout(max(0.001, deadline - now()))
+            return sock.recv(65536)
+        if (ready := self._poll) is None:
+            poll = here.Poll()
+            poll.register(sock, here.READ)
+            ready = self._poll = poll.poll
+        while ready(max(0.0, deadline - now()) * 1000):
+            try:
+                return sock.recv(65536, here.NO_WAIT)
+            except BlockingIOError:
+                continue  # the kernel discarded what had arrived
+        raise TimeoutError("no answer in time")
 
     def _received_late(self, deadline: float) -> bytes:
         """Return the data that has arrived, at most once per deadline; otherwise raise OSError."""
@@ -204,29 +241,16 @@ class BlockingSocket:
         """Return data that has arrived, perhaps none; raise OSError if the connection has ended."""
         sock = self._sock
         try:
-            if self._armed is None:
+            if self._is_plain:
+                data = sock.recv(65536, here.NO_WAIT)
+            else:
                 sock.settimeout(0.0)
                 data = sock.recv(65536)
-            else:
-                data = sock.recv(65536, here.NO_WAIT)
         except (BlockingIOError, ssl.SSLWantReadError):
             return b""
         if not data:
             raise ConnectionError("the server closed the connection")
         return data
-
-    def _arm(self, deadline: float) -> None:
-        left = deadline - self._clock.now()
-        if left <= 0:
-            raise TimeoutError("no answer in time")
-        armed = self._armed
-        if armed is None:
-            self._sock.settimeout(left)
-        elif not armed <= left <= armed * 1.1:
-            # A timeout that ends a little early is close enough. Later calls with about as much
-            # time left reuse it, which saves a kernel call each time.
-            self._armed = armed = left * 0.95
-            here.set_kernel_timeout(self._sock, armed)
 
     def fileno(self) -> int:
         """Return the file descriptor to poll."""
@@ -499,6 +523,9 @@ class SocketTransport(Connector[ConnectionT]):
         connection = self._idle.take() or self.connect(deadline=deadline)
         try:
             reply = connection.ask(request, deadline=deadline)
+        except NotSent as error:
+            self._idle.put_back(connection)
+            raise too_late(where=self.where) from error
         except BaseException as error:
             # Close the connection after a KeyboardInterrupt too, because the reply is still on its
             # way to this connection.

@@ -127,6 +127,11 @@ def not_connected(*, where: str) -> BackendUnavailable:
     return BackendUnavailable(f"{where}: there was no time left to connect")
 
 
+def too_late(*, where: str) -> BackendUnavailable:
+    """Return the error for a request whose time was up before it was sent."""
+    return BackendUnavailable(f"{where}: there was no time left to send the request")
+
+
 def not_sent(error: BaseException, *, where: str) -> BackendUnavailable:
     """Return the error for a request that was not sent, because the connection ended before."""
     away = BackendUnavailable(f"{where}: the connection ended ({_reason(error)})")
