@@ -15,6 +15,7 @@ class OneRedis:
     """A deployment that lasts as long as its proxies."""
 
     store = "redis"
+    exemptions = ()
 
     def __init__(self, url: str, proxies: list[Proxy]) -> None:
         self.url = url
@@ -28,9 +29,6 @@ class OneRedis:
 
     def faults(self) -> list[Fault]:
         return []
-
-    def forgives(self, _: str) -> str:
-        return ""
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockfast_challenge.checker.exclusion import smallest, violations
-from lockfast_challenge.checker.holds import CertainHold, definite_holds
+from lockfast_challenge.checker.holds import AnsweredGrant, CertainHold, all_grants, definite_holds
 from lockfast_challenge.checker.search import is_possible, settled, steps
 from lockfast_challenge.history import HistoryEvent, operations
 
@@ -146,6 +146,74 @@ def test_a_hold_that_is_entered_again_needs_no_room():
     assert not violations([outer, hold("a", 2.0, 3.0, within=outer.number)])
 
 
+def grant(client: str, asked: float, granted: float, token: int | None = None) -> AnsweredGrant:
+    """Return a grant whose holder never showed that it held."""
+    return AnsweredGrant(
+        client=client, number=int(granted * 1000), name="door", weight=1, capacity=1,
+        token=token, asked=asked, granted=granted,
+    )  # fmt: skip
+
+
+def test_the_token_of_a_grant_counts_whatever_became_of_its_holder():
+    lost = grant("a", 1.0, 1.1, token=7)
+
+    [found] = violations([lost, hold("b", 3.0, 4.0, token=6)])
+
+    assert (found.kind, found.at, found.holds[0]) == ("token", 3.0, lost)
+    assert str(found).endswith("client a at 1.100, token 7; client b from 3.000 to 4.000, token 6")
+    assert not violations([lost, hold("b", 3.0, 4.0, token=8)])
+
+
+def test_two_grants_that_were_requested_at_once_may_have_come_in_any_order():
+    """Without a proof that it held, the later reply may have been the first grant."""
+    assert not violations([grant("a", 1.0, 1.1, token=7), grant("b", 1.05, 3.0, token=6)])
+    assert not violations([hold("a", 1.1, 1.2, token=7), grant("b", 1.0, 3.0, token=6)])
+
+
+def test_two_grants_never_have_one_token():
+    [found] = violations([grant("a", 1.0, 1.2, token=7), grant("b", 1.1, 1.3, token=7)])
+
+    assert found.kind == "token"
+
+
+def test_tokens_of_an_overlap_that_are_in_the_right_order_are_right():
+    found = violations([hold("a", 1.0, 3.0, token=7), hold("b", 2.0, 4.0, token=8)])
+
+    assert [one.kind for one in found] == ["overlap"]
+
+
+def test_a_reader_may_get_any_token():
+    readers = [hold(name, 1.0 + at, 2.0 + at, token=9 - at, capacity=ALL) for at, name in
+               enumerate("abc")]  # fmt: skip
+
+    assert not violations(readers)
+
+
+def test_a_token_is_compared_with_the_latest_that_it_should_exceed():
+    tokens = [5, 100, 50, 40]
+    holds = [hold(str(at), 2.0 * at, 2.0 * at + 1, token=one) for at, one in enumerate(tokens)]
+
+    found = [(one.holds[0].token, one.holds[1].token) for one in violations(holds)]
+
+    assert found == [(100, 50), (50, 40)]
+
+
+def test_every_grant_is_judged_and_every_proof_is_kept():
+    history = ByHand()
+    dead = history.acquire("a", 0.0, 0.1, token=1)
+    history.held("b", 1.0, 2.0, token=2)
+    history.acquire("c", 2.5, 2.6, "unknown")
+    outer = history.acquire("d", 3.0, 3.1, token=3)
+    history.acquire("d", 3.2, 3.3, within=outer)
+
+    found = all_grants(operations(history.events))
+
+    assert [(one.client, type(one)) for one in found] == [
+        ("a", AnsweredGrant), ("b", CertainHold), ("d", AnsweredGrant)
+    ]  # fmt: skip
+    assert (found[0].number, found[0].asked, found[0].granted) == (dead, 0.0, 0.1)
+
+
 # -- both judges --------------------------------------------------------------------------------
 
 
@@ -180,6 +248,56 @@ def test_the_quick_judge_says_what_the_slow_one_says(holds):
 
     assert bool(violations(holds)) == (not possible)
     assert is_possible(settled(steps(holds))) == possible
+
+
+@st.composite
+def grants(draw: st.DrawFn) -> list[AnsweredGrant]:
+    """Draw histories of which some grants were never proved to be held."""
+    return [
+        one
+        if draw(st.booleans())
+        else AnsweredGrant(
+            client=one.client, number=one.number, name=one.name, weight=one.weight,
+            capacity=one.capacity, token=one.token, asked=one.asked, granted=one.granted,
+        )
+        for one in draw(histories())
+    ]  # fmt: skip
+
+
+@settings(max_examples=600)
+@given(grants())
+def test_whatever_became_of_a_holder_nobody_is_accused_falsely(found):
+    """The quick judge says of less that it is wrong, if grants are without proof, never of more."""
+    if violations(found):
+        assert not is_possible(steps(found))
+
+
+@settings(max_examples=300)
+@given(grants())
+def test_tokens_are_compared_by_the_order_of_grants(found):
+    """The pass over the sorted grants finds what a comparison of all pairs finds."""
+    exclusive = [one for one in found if one.is_exclusive and one.token is not None]
+    wrong = {
+        later
+        for later in exclusive
+        for one in exclusive
+        if one is not later
+        and (
+            (one.token >= later.token and _is_before(one, later))
+            or (one.token == later.token and one.granted < later.granted)
+        )
+    }
+
+    accused = {one.holds[1] for one in violations(found) if one.kind == "token"}
+
+    assert accused == wrong
+
+
+def _is_before(one: AnsweredGrant, other: AnsweredGrant) -> bool:
+    if one.granted < other.asked:
+        return True
+    are_certain = isinstance(one, CertainHold) and isinstance(other, CertainHold)
+    return are_certain and one.until < other.granted
 
 
 @st.composite

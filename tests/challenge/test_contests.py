@@ -10,7 +10,7 @@ from challenge.one_redis import one_redis
 from lockfast_challenge.checker.judge import judge
 from lockfast_challenge.clients.fleet import number_of
 from lockfast_challenge.faults.on_servers import ServerFault
-from lockfast_challenge.outcome import Outcome, Setting
+from lockfast_challenge.outcome import Exemption, Outcome, Setting
 from lockfast_challenge.runs.archive import kept
 from lockfast_challenge.runs.plan import plans
 from lockfast_challenge.runs.run import Enough, RunProgress, run
@@ -95,6 +95,26 @@ def test_a_fault_of_the_servers_strikes_all_names_and_each_recovers(deployment, 
         assert first in recorded.strikes
         assert all(end <= first.began or begin >= first.ended for begin, end in recorded.quiets)
         assert any(begin >= first.ended for begin, _ in recorded.quiets)
+
+
+def test_a_jump_of_the_clock_is_recorded_with_the_move_that_puts_it_right(deployment, tmp_path):
+    class Jumps(type(deployment)):
+        exemptions = (Exemption("clock-jump", "overlap", "it may", clock="ahead"),)
+
+        def faults(self) -> list[ServerFault]:
+            return [ServerFault("clock-jump", begins=lambda _: "it", jumps=lambda _: -3.0)]
+
+    asked = setting("clock-jump", seconds=1.0)
+    outcome = run(asked, Jumps(deployment.url, deployment.proxies), folder=tmp_path)
+
+    [strike, *_] = outcome.strikes
+    back, ahead = strike.clock_moves
+    assert (back.seconds, ahead.seconds) == (-3.0, 3.0)
+    assert (back.direction, ahead.direction) == ("back", "ahead")
+    assert strike.began <= back.since <= back.until <= ahead.since <= ahead.until <= strike.ended
+    for recorded in kept(tmp_path)[1].values():
+        assert list(recorded.strikes) == outcome.strikes
+        assert tuple(recorded.exemptions) == Jumps.exemptions
 
 
 def test_a_mixture_gives_each_name_a_workload_and_some_names_long_leases():

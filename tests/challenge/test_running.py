@@ -142,13 +142,13 @@ class Breaks:
 
     kind, role, is_destructive, lacks, lengths = "breaks", None, False, "", (0.0, 0.0)
     lies_in_wait = False
+    jumps = None
+    exemptions = ()
 
     def __init__(self, deployment) -> None:
         self.has_begun = False
         self.store, self.url = deployment.store, deployment.url
-        self.url_for, self.proxies_of, self.forgives = (
-            deployment.url_for, deployment.proxies_of, deployment.forgives,
-        )  # fmt: skip
+        self.url_for, self.proxies_of = deployment.url_for, deployment.proxies_of
 
     def faults(self):
         return [self]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lockfast import AsyncLocks
 from lockfast.errors import AcquireTimeout, LeaseLost, LockError
 from lockfast_challenge.checker.exclusion import violations
-from lockfast_challenge.checker.holds import definite_holds
+from lockfast_challenge.checker.holds import all_grants
 from lockfast_challenge.history import HistoryEvent, operations
 from simulation.network import AsyncSimulatedBackend, NetworkConditions, SimulatedStore
 from simulation.world import DriftingClock, Machine, World
@@ -69,7 +69,7 @@ def simulate(seed: int, scenario: Scenario | None = None) -> SimulationOutcome:
     scenario = Scenario() if scenario is None else scenario
     with asyncio.Runner(debug=False, loop_factory=World) as runner:
         outcome: SimulationOutcome = runner.run(_Play(seed, scenario).play())
-    outcome.violations = violations(definite_holds(operations(outcome.events)))
+    outcome.violations = violations(all_grants(operations(outcome.events)))
     return outcome
 
 

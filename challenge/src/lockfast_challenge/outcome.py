@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from lockfast.model import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lockfast_challenge.history import HistoryEvent
 
@@ -81,6 +81,11 @@ Kind = Literal[
     "overlap", "token", "lost update", "told late", "stall", "left behind", "crash", "not a history"
 ]
 
+ExemptFinding = Literal["overlap", "token"]
+"""The kinds of finding that a store's page may allow for; all others are always judged."""
+
+ClockDirection = Literal["ahead", "back"]
+
 Verdict = Literal["valid", "invalid", "unknown"]
 """`unknown`: nothing was wrong, but too little happened for a run to be called valid."""
 
@@ -111,6 +116,21 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockMove:
+    """A server's clock was set, at some time from `since` to `until`."""
+
+    since: float
+    until: float
+    seconds: float
+    """How far the clock was set ahead; negative if it was set back."""
+
+    @property
+    def direction(self) -> ClockDirection:
+        """Which way the clock was set."""
+        return "ahead" if self.seconds > 0 else "back"
+
+
+@dataclass(frozen=True, slots=True)
 class Strike:
     """One fault, from its start to its stop."""
 
@@ -124,6 +144,24 @@ class Strike:
     """The name whose client was struck; empty for a fault that strikes the clients of all names."""
     has_met: bool = True
     """Whether the fault met somebody: a client with the role, or a message on its way."""
+    clock_moves: tuple[ClockMove, ...] = ()
+    """The moves of a server's clock: the jump, and the opposite move that puts the clock right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """One kind of finding that may happen under one kind of fault, as the store's page says."""
+
+    fault: str
+    finding: ExemptFinding
+    sentence: str
+    """What the page says, word for word."""
+    clock: ClockDirection | None = None
+    """The direction in which a server's clock must have been set, too; None if that is irrelevant.
+
+    An overlap is then excused only as long as leases from before such a move are trusted, and a
+    token only until the clock has made up for the move.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +298,8 @@ class Recorded:
     """
     hiccups: Sequence[tuple[float, float]] = ()
     """The times at which the run itself was late in a quiet stretch, and by how many seconds."""
-    forgives: Mapping[str, str] = field(default_factory=dict)
-    """Maps a kind of fault to the documented reason why two clients may hold at once under it.
-
-    The reason is empty if two clients must not hold at once.
-    """
+    exemptions: Sequence[Exemption] = ()
+    """What the store does not guarantee to prevent."""
     is_guarded: bool = False
     """Whether the resource checks the token of each write."""
     is_fair: bool = False

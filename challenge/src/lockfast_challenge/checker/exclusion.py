@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from lockfast_challenge.checker.holds import definite_holds
+from lockfast_challenge.checker.holds import CertainHold, all_grants
 from lockfast_challenge.checker.search import is_possible, settled, steps
 from lockfast_challenge.outcome import RunFinding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lockfast_challenge.checker.holds import CertainHold
+    from lockfast_challenge.checker.holds import AnsweredGrant
     from lockfast_challenge.history import HistoryEvent, HistoryOperation
-    from lockfast_challenge.outcome import Recorded, Strike
+    from lockfast_challenge.outcome import ExemptFinding, Exemption, Recorded, Strike
 
 
 # The fewest events that show a hold to a human reader.
@@ -30,14 +31,15 @@ class Examples:
         for event in events:
             self._of_hold[event.client, event.hold].append(event)
 
-    def of(self, holds: Iterable[CertainHold]) -> tuple[HistoryEvent, ...]:
+    def of(self, holds: Iterable[AnsweredGrant]) -> tuple[HistoryEvent, ...]:
         """Return, in order of time, the events of the holds: each acquire, and the last proof."""
         found = [event for hold in holds for event in self._of(hold)]
         return tuple(sorted(found, key=lambda event: event.at))
 
-    def _of(self, hold: CertainHold) -> Sequence[HistoryEvent]:
+    def _of(self, hold: AnsweredGrant) -> Sequence[HistoryEvent]:
         mine = self._of_hold[hold.client, hold.number]
-        last = {one.number for one in mine if one.phase == "invoked" and one.at == hold.until}
+        until = hold.until if isinstance(hold, CertainHold) else None
+        last = {one.number for one in mine if one.phase == "invoked" and one.at == until}
         return [one for one in mine if one.act == "acquire" or one.number in last]
 
 
@@ -70,7 +72,7 @@ def smallest(items: Sequence[T], is_wrong: Callable[[Sequence[T]], bool]) -> lis
     return left
 
 
-# The quick judge: one pass over the certain holds of each name, sorted by time.
+# The quick judge: one pass over the grants of each name, sorted by time.
 #
 # Apart from tokens, a history is wrong only if certain holds overlap, because an acquire that takes
 # effect at its reply, and a release that takes effect at its invocation, leave the most room for
@@ -79,12 +81,17 @@ def smallest(items: Sequence[T], is_wrong: Callable[[Sequence[T]], bool]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that no correct lock does, and the holds that show it."""
+    """Something that no correct lock does, and the grants that show it."""
 
-    kind: Literal["overlap", "token"]
+    kind: ExemptFinding
     name: str
     at: float
-    holds: tuple[CertainHold, ...]
+    holds: tuple[AnsweredGrant, ...]
+    is_by_exclusion: bool = False
+    """Whether two tokens are in the wrong order only because one hold excluded the other.
+
+    If the lock let both in at once, the tokens may be right.
+    """
 
     def __str__(self) -> str:
         among = "; ".join(map(str, self.holds))
@@ -93,19 +100,22 @@ class Violation:
         return f"{self.name}: more inside than the door lets in at {self.at:.3f}: {among}"
 
 
-def violations(holds: Iterable[CertainHold]) -> list[Violation]:
-    """Return the violations in order of time; empty if a correct lock could allow these holds."""
-    by_name: defaultdict[str, list[CertainHold]] = defaultdict(list)
-    for hold in sorted(holds, key=lambda one: one.granted):
-        if hold.within is None:  # a client that re-enters is already inside
-            by_name[hold.name].append(hold)
+def violations(grants: Iterable[AnsweredGrant]) -> list[Violation]:
+    """Return the violations in order of time; empty if a correct lock could give these grants."""
+    by_name: defaultdict[str, list[AnsweredGrant]] = defaultdict(list)
+    for grant in sorted(grants, key=lambda one: one.granted):
+        if grant.within is None:  # a client that re-enters is already inside
+            by_name[grant.name].append(grant)
     found = [
         violation
         for each in by_name.values()
-        for judge in (_overlaps, _tokens)
-        for violation in judge(each)
+        for violation in (*_overlaps(_certain(each)), *_token_violations(each))
     ]
     return sorted(found, key=lambda violation: violation.at)
+
+
+def _certain(grants: Iterable[AnsweredGrant]) -> list[CertainHold]:
+    return [one for one in grants if isinstance(one, CertainHold)]
 
 
 def _overlaps(holds: Sequence[CertainHold]) -> list[Violation]:
@@ -122,29 +132,90 @@ def _overlaps(holds: Sequence[CertainHold]) -> list[Violation]:
     return found
 
 
-def _tokens(holds: Sequence[CertainHold]) -> list[Violation]:
-    """Return a violation for each hold whose token is not above those of all holds before it.
+# The order of tokens. Tokens order exclusive grants; shared ones may get theirs in any order.
+#
+# Of two exclusive grants, one certainly came first
+#
+# - if its reply arrived before the other was requested, whatever became of its holder, and
+# - if it was certainly held, and the other was certainly held after that.
+#
+# And two grants never have the same token, whichever came first.
 
-    Tokens order exclusive holds; of two exclusive holds, the one that ended before the other was
-    granted came first. Shared holds may get their tokens in any order.
+
+def _token_violations(grants: Sequence[AnsweredGrant]) -> Iterator[Violation]:
+    """Yield a violation for each token that is not above that of an earlier grant.
+
+    Of several such earlier grants, the latest is shown, because it has the fewest excuses.
     """
-    going: list[tuple[float, int, CertainHold]] = []
-    largest: CertainHold | None = None
-    found = []
-    with_token = [hold for hold in holds if hold.is_exclusive and hold.token is not None]
-    for number, hold in enumerate(with_token):
-        while going and going[0][0] < hold.granted:
-            ended = heapq.heappop(going)[2]
-            if largest is None or _token(ended) > _token(largest):
-                largest = ended
-        if largest is not None and _token(hold) <= _token(largest):
-            found.append(Violation("token", hold.name, hold.granted, (largest, hold)))
-        heapq.heappush(going, (hold.until, number, hold))
-    return found
+    exclusive = [one for one in grants if one.is_exclusive and one.token is not None]
+    certain = _certain(exclusive)
+    by_time = _behind(exclusive, exclusive, ended=_granted, began=_asked)
+    by_exclusion = _behind(certain, certain, ended=_until, began=_granted)
+    seen = set()
+    for pairs, is_by_exclusion in (
+        (by_time, False),
+        (_same_tokens(exclusive), False),
+        (by_exclusion, True),
+    ):
+        for pair in pairs:
+            if pair not in seen:
+                seen.add(pair)
+                at = pair[1].granted
+                yield Violation("token", pair[0].name, at, pair, is_by_exclusion)
 
 
-def _token(hold: CertainHold) -> int:
-    return -1 if hold.token is None else hold.token
+GrantT = TypeVar("GrantT", bound="AnsweredGrant")
+
+
+def _behind(
+    earlier: Iterable[GrantT],
+    later: Iterable[GrantT],
+    *,
+    ended: Callable[[GrantT], float],
+    began: Callable[[GrantT], float],
+) -> Iterator[tuple[GrantT, GrantT]]:
+    """Yield each grant with a token that is too small, after the latest grant that shows it.
+
+    One grant comes before another if it ended before the other began.
+    """
+    waiting = sorted(earlier, key=ended, reverse=True)
+    # What has ended, without those that a later one with at least the same token makes irrelevant:
+    # so the tokens fall from one to the next.
+    before: list[GrantT] = []
+    for grant in sorted(later, key=began):
+        while waiting and ended(waiting[-1]) < began(grant):
+            one = waiting.pop()
+            while before and _token(before[-1]) <= _token(one):
+                before.pop()
+            before.append(one)
+        first_below = bisect_left(before, True, key=lambda one: _token(one) < _token(grant))
+        if first_below:
+            yield before[first_below - 1], grant
+
+
+def _same_tokens(grants: Iterable[AnsweredGrant]) -> Iterator[tuple[AnsweredGrant, AnsweredGrant]]:
+    last: dict[int, AnsweredGrant] = {}
+    for grant in grants:
+        token = _token(grant)
+        if token in last:
+            yield last[token], grant
+        last[token] = grant
+
+
+def _asked(grant: AnsweredGrant) -> float:
+    return grant.asked
+
+
+def _granted(grant: AnsweredGrant) -> float:
+    return grant.granted
+
+
+def _until(hold: CertainHold) -> float:
+    return hold.until
+
+
+def _token(grant: AnsweredGrant) -> int:
+    return -1 if grant.token is None else grant.token
 
 
 # Violations that the store does not guarantee to prevent. They are counted, but are not the fault
@@ -155,29 +226,74 @@ LATE_REPLY_SECONDS = 0.25
 
 
 def documented_reason(recorded: Recorded, violation: Violation) -> str:
-    """Return the reason for which the store's page excuses this violation, or an empty string."""
-    for strike in recorded.strikes:
-        reason = recorded.forgives.get(strike.kind)
-        if reason and _can_have_caused(strike, violation, ttl=recorded.ttl):
-            return reason
+    """Return the sentence of the store's page that allows this violation, or an empty string."""
+    for exemption in recorded.exemptions:
+        for strike in recorded.strikes:
+            if strike.kind == exemption.fault and _excuses(exemption, strike, violation, recorded):
+                return exemption.sentence
     return ""
 
 
-def _can_have_caused(strike: Strike, violation: Violation, *, ttl: float) -> bool:
-    """Return whether the strike could have affected the violation's first hold.
+def _excuses(
+    exemption: Exemption, strike: Strike, violation: Violation, recorded: Recorded
+) -> bool:
+    first, last = violation.holds[0], violation.holds[-1]
+    if exemption.finding == "token":
+        return violation.kind == "token" and _lost_token(exemption, strike, first, last, recorded)
+    if violation.kind == "overlap":
+        return _ended_early(exemption, strike, first, at=violation.at, ttl=recorded.ttl)
+    # The later one may have come in first, and have lost its hold to the other.
+    return violation.is_by_exclusion and _ended_early(
+        exemption, strike, replace(last, granted=last.asked), at=first.granted, ttl=recorded.ttl
+    )
 
-    The first hold is the hold that all other holds of the violation overlap. A fault does not
-    shorten a hold that was granted after the fault, so an overlap with such a hold has no excuse. A
-    hold that the fault did shorten is trusted until its lease ends. A store that lost data issues
-    tokens that are too small until a token exceeds that of the hold, and this may take any time.
+
+def _ended_early(
+    exemption: Exemption, strike: Strike, hold: AnsweredGrant, *, at: float, ttl: float
+) -> bool:
+    """Return whether the strike can have ended this hold in the store while it was trusted at `at`.
+
+    A fault does not shorten a hold that was granted after the fault, so an overlap with such a hold
+    has no excuse. A hold that the fault did shorten is trusted until its lease ends. A fault of the
+    clock shortens holds when the clock is set ahead: at the start of a jump ahead, and at the end
+    of a jump back.
     """
-    if strike.began > violation.at or not _was_touched(violation.holds[0], strike):
+    spans = [(strike.began, strike.ended)]
+    if exemption.clock is not None:
+        moves = [one for one in strike.clock_moves if one.direction == exemption.clock]
+        spans = [(one.since, one.until) for one in moves]
+    return any(
+        began <= at <= ended + ttl
+        and hold.asked <= ended
+        and hold.granted <= ended + LATE_REPLY_SECONDS
+        for began, ended in spans
+    )
+
+
+def _lost_token(
+    exemption: Exemption,
+    strike: Strike,
+    first: AnsweredGrant,
+    last: AnsweredGrant,
+    recorded: Recorded,
+) -> bool:
+    """Return whether the strike can have lost the first token, so that the last one is too small.
+
+    A store whose tokens follow its clock gives tokens that are too small only if its clock has been
+    set back as well, and only until the clock has made up for that.
+    """
+    if not (first.asked <= strike.ended and strike.began <= last.granted):
         return False
-    return violation.kind == "token" or violation.at <= strike.ended + ttl
-
-
-def _was_touched(hold: CertainHold, strike: Strike) -> bool:
-    return hold.asked <= strike.ended and hold.granted <= strike.ended + LATE_REPLY_SECONDS
+    if exemption.clock is None:
+        return True
+    return any(
+        one.since <= last.granted
+        and each.began <= first.granted
+        and last.asked <= one.until + abs(one.seconds)
+        for each in recorded.strikes
+        for one in each.clock_moves
+        if one.direction == exemption.clock
+    )
 
 
 VIOLATIONS_SHOWN = 20
@@ -188,21 +304,14 @@ def exclusion_findings(recorded: Recorded, done: Sequence[HistoryOperation]) -> 
     """Return a finding for each violation; the first violations of each kind are proven."""
     examples = Examples(recorded.events)
     counted: Counter[str] = Counter()
-    forgotten: dict[CertainHold, str] = {}
     found = []
-    for violation in violations(definite_holds(done)):
+    for violation in violations(all_grants(done)):
         counted[violation.kind] += 1
         is_shown = counted[violation.kind] <= VIOLATIONS_SHOWN
         shown = proven(violation) if is_shown else violation
         if shown is None:
             continue
         reason = documented_reason(recorded, shown)
-        if violation.kind == "token":
-            # A store that forgot a hold issues tokens that are too small for a number of grants,
-            # not for a fixed time. So every further token below that of the same hold has the same
-            # cause.
-            reason = reason or forgotten.get(violation.holds[0], "")
-            forgotten[violation.holds[0]] = reason
         found.append(
             RunFinding(
                 violation.kind,
@@ -223,7 +332,7 @@ def proven(violation: Violation) -> Violation | None:
     stay impossible when other holds are added.
     """
 
-    def is_wrong(part: Sequence[CertainHold]) -> bool:
+    def is_wrong(part: Sequence[AnsweredGrant]) -> bool:
         return any(one.kind == violation.kind for one in violations(part))
 
     holds = smallest(violation.holds, is_wrong)

@@ -7,14 +7,17 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lockfast_challenge.history import HistoryOperation
 
 
-@dataclass(frozen=True, slots=True)
-class CertainHold:
-    """One hold of a client, which is certain from `granted` to `until`, both included."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredGrant:
+    """An acquire that succeeded at some time from `asked` to `granted`.
+
+    How long it was held is unknown: it may have ended before the client received the reply.
+    """
 
     client: str
     number: int
@@ -24,9 +27,6 @@ class CertainHold:
     token: int | None
     asked: float
     granted: float
-    until: float
-    released: float | None
-    """When the release was answered; None if the hold was not released, or its release failed."""
     within: int | None = None
 
     @property
@@ -35,8 +35,23 @@ class CertainHold:
         return self.weight >= self.capacity
 
     def __str__(self) -> str:
-        token = "" if self.token is None else f", token {self.token}"
-        return f"client {self.client} from {self.granted:.3f} to {self.until:.3f}{token}"
+        return f"client {self.client} at {self.granted:.3f}{self._token}"
+
+    @property
+    def _token(self) -> str:
+        return "" if self.token is None else f", token {self.token}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertainHold(AnsweredGrant):
+    """One hold of a client, which is certain from `granted` to `until`, both included."""
+
+    until: float
+    released: float | None
+    """When the release was answered; None if the hold was not released, or its release failed."""
+
+    def __str__(self) -> str:
+        return f"client {self.client} from {self.granted:.3f} to {self.until:.3f}{self._token}"
 
 
 def definite_holds(operations: Iterable[HistoryOperation]) -> list[CertainHold]:
@@ -79,6 +94,32 @@ def definite_holds(operations: Iterable[HistoryOperation]) -> list[CertainHold]:
         if key in until and one.answered is not None and until[key] >= one.answered
     ]
     return sorted(found, key=lambda hold: hold.granted)
+
+
+def all_grants(operations: Sequence[HistoryOperation]) -> list[AnsweredGrant]:
+    """Return the certain holds, and the grants whose holder never showed that it held.
+
+    Such a holder died before its first check, or was frozen for too long. A re-entry among these
+    shows nothing, because it takes no room and no token of its own.
+    """
+    certain = definite_holds(operations)
+    known = {(hold.client, hold.number) for hold in certain}
+    unproven = [
+        AnsweredGrant(
+            client=one.client,
+            number=one.hold,
+            name=one.name,
+            weight=one.weight,
+            capacity=one.capacity,
+            token=one.token,
+            asked=one.invoked,
+            granted=one.answered,
+        )
+        for one in operations
+        if one.act == "acquire" and one.is_ok and one.answered is not None and one.within is None
+        if (one.client, one.hold) not in known
+    ]
+    return sorted([*certain, *unproven], key=lambda grant: grant.granted)
 
 
 def _later(one: float | None, other: float | None) -> float | None:

@@ -14,18 +14,21 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
+from lockfast_challenge.checker.holds import CertainHold
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lockfast_challenge.checker.holds import CertainHold
+    from lockfast_challenge.checker.holds import AnsweredGrant
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStep:
     """One change that a hold makes to the door; if it may never happen, `latest` is inf."""
 
-    does: Literal["enter", "leave"]
-    hold: CertainHold
+    does: Literal["enter", "leave", "pass"]
+    """`pass` is to enter and to leave at once, as a grant without any proof of a hold may."""
+    hold: AnsweredGrant
     earliest: float
     latest: float
 
@@ -49,25 +52,30 @@ class ModelDoor:
             if key not in self.inside:
                 return None
             return ModelDoor(self.inside - {key}, self.weight - adds, self.token)
-        if hold.within is not None and (hold.client, hold.within) not in self.inside:
-            return None
-        if self.weight + adds > hold.capacity:
+        is_there = hold.within is None or (hold.client, hold.within) in self.inside
+        if not is_there or self.weight + adds > hold.capacity:
             return None
         token = self.token
         if hold.token is not None and hold.is_exclusive and hold.within is None:
             if hold.token <= token:
                 return None
             token = hold.token
+        if step.does == "pass":
+            return replace(self, token=token)
         return ModelDoor(self.inside | {key}, self.weight + adds, token)
 
 
-def steps(holds: Iterable[CertainHold]) -> list[ModelStep]:
+def steps(holds: Iterable[AnsweredGrant]) -> list[ModelStep]:
     """Return the steps of the holds of one name, ordered by their earliest possible time.
 
-    A lease that was not released may end at any time after the lease was last seen.
+    A lease that was not released may end at any time after the lease was last seen. A lease that
+    was never seen may end at once, which is the best case for all other holds.
     """
     found = []
     for hold in holds:
+        if not isinstance(hold, CertainHold):
+            found.append(ModelStep("pass", hold, hold.asked, hold.granted))
+            continue
         found.append(ModelStep("enter", hold, hold.asked, hold.granted))
         latest = inf if hold.released is None else hold.released
         found.append(ModelStep("leave", hold, hold.until, latest))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
 from lockfast.core.descriptor import hosts_in, masked, split
@@ -15,12 +15,13 @@ from lockfast_challenge.servers.run_directory import run_directory
 from lockfast_challenge.servers.server import CannotStart, Started
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from typing import Self
 
     from lockfast_challenge.deployments.own_servers import ServerAddress
     from lockfast_challenge.faults.fault import Deployment, Fault
+    from lockfast_challenge.outcome import Exemption
     from lockfast_challenge.servers.proxy import Proxy
 
 
@@ -53,12 +54,12 @@ class ExistingDeployment(Started):
         url: str,
         *,
         store: str,
-        documented: Mapping[str, str],
+        exemptions: Sequence[Exemption],
         faults: Sequence[Fault] = (),
     ) -> None:
         self.store = store
         self.url = url
-        self._documented = documented
+        self.exemptions = exemptions
         self._faults = faults
         self._parts = split(url)
         self._login, self._at, hosts = self._parts.netloc.rpartition("@")
@@ -94,9 +95,6 @@ class ExistingDeployment(Started):
 
     def faults(self) -> Sequence[Fault]:
         return self._faults
-
-    def forgives(self, kind: str) -> str:
-        return self._documented.get(kind, "")
 
 
 # The stores that can be started for a challenge, and what is missing if one cannot be started.
@@ -163,16 +161,16 @@ def given(url: str, *, ttl: float, may_break: bool = False) -> AbstractContextMa
         raise CannotStart(
             f"a challenge of {scheme}:// is not known; one of these is: {', '.join(STORES)}"
         )
-    documented = getattr(_kind(store), "documented", {})
+    exemptions = _kind(store).exemptions
     faults: Sequence[Fault] = ()
     if _STORES[store][0] == "redis":
         on_given_servers = importlib.import_module("lockfast_challenge.faults.on_given_servers")
         lacks = "" if may_break else GIVEN_NOT_ALLOWED
         faults = on_given_servers.redis_faults(url, store=store, lacks=lacks)
-    return ExistingDeployment(url, store=store, documented=documented, faults=faults)
+    return ExistingDeployment(url, store=store, exemptions=exemptions, faults=faults)
 
 
-def _kind(store: str) -> type:
+def _kind(store: str) -> Any:  # noqa: ANN401 - the deployment class of the store
     backend, module_name = _STORES[store]
     try:
         module = importlib.import_module(f"lockfast_challenge.deployments.{module_name}")
@@ -183,7 +181,7 @@ def _kind(store: str) -> type:
             f"a challenge of {store} needs a driver that cannot be loaded ({words}): "
             f"{pip_install(extra or 'challenge')}"
         ) from error
-    return cast("type", getattr(module, store.capitalize()))
+    return getattr(module, store.capitalize())
 
 
 # A local file: there is no server, so faults strike only clients.
@@ -193,6 +191,7 @@ class Sqlite(Started):
     """`sqlite://`, in a directory that is deleted at the end of the block."""
 
     store = "sqlite"
+    exemptions: Sequence[Exemption] = ()
 
     def __init__(self, *, ttl: float) -> None:
         del ttl
@@ -217,7 +216,3 @@ class Sqlite(Started):
 
     def faults(self) -> Sequence[Fault]:
         return ()
-
-    def forgives(self, kind: str) -> str:
-        del kind
-        return ""

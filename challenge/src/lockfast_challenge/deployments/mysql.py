@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast_challenge.deployments.single_server import SqlServer
+from lockfast_challenge.outcome import Exemption
 from lockfast_challenge.servers.mysql import (
     MariadbServer,
     MysqlCompatibleServer,
@@ -17,6 +18,12 @@ from lockfast_challenge.servers.shifted_clock import clock_lacks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MYSQL_FORGETS = "A database that is restored from a backup has forgotten locks that are held"
+TOKENS_GO_BACK = (
+    "If it loses data and its clock is set back by more than the time since, tokens can go back"
+)
+CLOCK_JUMPS = "A server clock that jumps ahead ends leases early"
+
 
 class Mysql(SqlServer[MysqlCompatibleServer]):
     """`mysql://`, on one MySQL server."""
@@ -24,11 +31,11 @@ class Mysql(SqlServer[MysqlCompatibleServer]):
     store = "mysql"
     plain: ClassVar[type[MysqlCompatibleServer]] = MysqlServer
     shifted: ClassVar[type[MysqlCompatibleServer]] = ShiftedMysql
-    documented: ClassVar[dict[str, str]] = {
-        "server-emptied": "A replica that lacks the last commits has not heard of the leases in "
-        "them",
-        "clock-jump": "A server clock that jumps ahead ends leases early",
-    }
+    exemptions = (
+        Exemption("server-emptied", "overlap", MYSQL_FORGETS),
+        Exemption("server-emptied", "token", TOKENS_GO_BACK, clock="back"),
+        Exemption("clock-jump", "overlap", CLOCK_JUMPS, clock="ahead"),
+    )
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)

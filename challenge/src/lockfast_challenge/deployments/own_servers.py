@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from lockfast_challenge.faults.fault import Fault
+    from lockfast_challenge.outcome import Exemption
     from lockfast_challenge.servers.proxy import Division
 
 
@@ -94,11 +95,7 @@ class OwnServers(Started):
     """A deployment with its own servers, which live as long as its block."""
 
     store: ClassVar[str] = ""
-    documented: ClassVar[Mapping[str, str]] = {}
-    """Maps a kind of fault under which two clients may hold at once to the reason.
-
-    The reason is the sentence of the store's page that says so, word for word.
-    """
+    exemptions: ClassVar[Sequence[Exemption]] = ()
     announces_addresses: ClassVar[bool] = False
     """Whether servers send clients the addresses of other servers."""
 
@@ -153,6 +150,3 @@ class OwnServers(Started):
 
     def proxies_of(self, client: int) -> Sequence[Proxy]:
         return self._proxies.of(client)
-
-    def forgives(self, kind: str) -> str:
-        return self.documented.get(kind, "")

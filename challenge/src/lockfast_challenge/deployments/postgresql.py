@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lockfast_challenge.deployments.single_server import SqlServer
+from lockfast_challenge.outcome import Exemption
 from lockfast_challenge.servers.postgresql import PostgresqlServer, ShiftedPostgresql
 from lockfast_challenge.servers.shifted_clock import clock_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+POSTGRESQL_FORGETS = "A database that is restored from a backup has forgotten locks that are held"
+TOKENS_GO_BACK = "If it loses data and its clock is set back by more than the time since, they can"
+CLOCK_JUMPS = (
+    "A server clock that jumps ahead ends leases early, since to the server their time is over"
+)
+
 
 class Postgresql(SqlServer[PostgresqlServer]):
     """`postgresql://`, on one server."""
 
     store = "postgresql"
-    documented: ClassVar[dict[str, str]] = {
-        "server-emptied": "A standby that was not synchronous lacks the last commits when it is "
-        "promoted, and with them locks that are held",
-        "clock-jump": "A server clock that jumps ahead ends leases early, since to the server "
-        "their time is over",
-    }
+    exemptions = (
+        Exemption("server-emptied", "overlap", POSTGRESQL_FORGETS),
+        Exemption("server-emptied", "token", TOKENS_GO_BACK, clock="back"),
+        Exemption("clock-jump", "overlap", CLOCK_JUMPS, clock="ahead"),
+    )
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)

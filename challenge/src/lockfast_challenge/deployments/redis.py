@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lockfast_challenge.deployments.single_server import SingleServerDeployment
+from lockfast_challenge.outcome import Exemption
 from lockfast_challenge.servers.redis import RedisServer, ShiftedRedis
 from lockfast_challenge.servers.shifted_clock import clock_lacks
 
@@ -16,6 +17,7 @@ REDIS_FORGETS = (
     "A server that restarts without its data, is flushed, evicts keys, or fails over to a "
     "replica that lacks the last writes forgets locks that are held"
 )
+TOKENS_GO_BACK = "If it loses data and its clock is set back by more than the time since, they can"
 CLOCK_JUMPS = (
     "A server clock that jumps ahead ends leases early, since to the server their time is over"
 )
@@ -27,10 +29,11 @@ class Redis(SingleServerDeployment[RedisServer]):
     """`redis://`, on one server."""
 
     store = "redis"
-    documented: ClassVar[dict[str, str]] = {
-        "server-emptied": REDIS_FORGETS,
-        "clock-jump": CLOCK_JUMPS,
-    }
+    exemptions = (
+        Exemption("server-emptied", "overlap", REDIS_FORGETS),
+        Exemption("server-emptied", "token", TOKENS_GO_BACK, clock="back"),
+        Exemption("clock-jump", "overlap", CLOCK_JUMPS, clock="ahead"),
+    )
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)

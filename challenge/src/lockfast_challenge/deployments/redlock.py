@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING
 
 from lockfast import BackendUnavailable, Locks, OutcomeUnknown
 from lockfast_challenge.deployments.own_servers import OwnServers
-from lockfast_challenge.deployments.single_server import jump_clock, reset_clocks
+from lockfast_challenge.deployments.single_server import (
+    jump_clock,
+    jump_seconds,
+    reset_clocks,
+)
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault, one_of, revive
+from lockfast_challenge.outcome import Exemption
 from lockfast_challenge.processes import eventually
 from lockfast_challenge.servers.redis import RedisServer, ShiftedRedis
 from lockfast_challenge.servers.redlock import RedlockNodes
@@ -27,14 +33,14 @@ SETTLED_RANGE_TTLS = (1.2, 1.8)
 A restarted node counts again after one ttl, so at most two nodes do not count, whatever strikes.
 """
 
+BARE_MAJORITY = "Where the lock is on a bare majority, one node is enough to break that"
+
 
 class Redlock(OwnServers):
     """`redlock://`; a restarted node does not count towards the majority for one ttl."""
 
     store = "redlock"
-    documented: ClassVar[dict[str, str]] = {
-        "clock-jump": "Where the lock is on a bare majority, one node is enough to break that",
-    }
+    exemptions = (Exemption("clock-jump", "overlap", BARE_MAJORITY, clock="ahead"),)
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)
@@ -73,6 +79,7 @@ class Redlock(OwnServers):
                 self._jump,
                 self._reset_clock,
                 lacks=self._clock_lacks,
+                jumps=partial(jump_seconds, ttl=self.ttl),
             ),
         ]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from lockfast_challenge.deployments.own_servers import OwnServers
 from lockfast_challenge.deployments.redis import REDIS_FORGETS
 from lockfast_challenge.faults.on_servers import PAUSE_RANGE_TTLS, ServerFault, one_of, revive
+from lockfast_challenge.outcome import Exemption
 from lockfast_challenge.servers.redis import until
 from lockfast_challenge.servers.redis_cluster import ClusterServers
 from lockfast_challenge.servers.redis_sentinel import SERVICE, Sentinels
@@ -31,11 +32,12 @@ class ReplicatedDeployment(OwnServers):
     """Servers that announce each other's addresses, which proxies replace with their own."""
 
     announces_addresses = True
-    documented: ClassVar[dict[str, str]] = {
-        "failover": REDIS_FORGETS,
-        "server-killed": REDIS_FORGETS,
-        "server-paused": REDIS_FORGETS,
-    }
+    # Tokens have no exemption: all servers of a failover here have the same clock.
+    exemptions = (
+        Exemption("failover", "overlap", REDIS_FORGETS),
+        Exemption("server-killed", "overlap", REDIS_FORGETS),
+        Exemption("server-paused", "overlap", REDIS_FORGETS),
+    )
 
     # -- implemented by each store ---------------------------------------------------------
 

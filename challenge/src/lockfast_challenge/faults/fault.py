@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from lockfast_challenge.outcome import Exemption
     from lockfast_challenge.servers.proxy import Proxy
 
 Role = Literal["holder", "asker", "waiter", "anybody"]
@@ -64,6 +65,13 @@ class Fault(Protocol):
         seen as an asker, it usually has its reply already.
         """
 
+    @property
+    def jumps(self) -> Callable[[Draw], float] | None:
+        """Returns how far a strike sets a server's clock ahead, in seconds; negative for back.
+
+        The end of the strike puts the clock right again. None for a fault that sets no clock.
+        """
+
     def begin(self, draw: Draw, victim: int | None) -> str:
         """Start the fault; return its target in words: "client 2", "the leader".
 
@@ -98,9 +106,9 @@ class Deployment(Protocol):
     def faults(self) -> Sequence[Fault]:
         """Return the faults of the servers, including those that cannot be made here."""
 
-    def forgives(self, kind: str) -> str:
-        """Return why two clients may hold at once under this fault; empty if they may not.
+    @property
+    def exemptions(self) -> Sequence[Exemption]:
+        """The findings that the store's page allows for, each under one kind of fault.
 
-        The reason is documented on the store's page. Under such a fault overlaps are only counted,
-        but writes behind the token check are still judged.
+        They are only counted, but writes behind the token check are still judged.
         """

@@ -29,6 +29,8 @@ def then_killed(fault: Fault, fleet: Fleet) -> ThenKilled:
 class ThenKilled:
     """A fault that kills its victim at the end of another fault."""
 
+    jumps = None
+
     def __init__(self, first: Fault, fleet: Fleet) -> None:
         self.kind: str = f"{first.kind}-then-killed"
         self.role: Role | None = first.role
@@ -65,6 +67,7 @@ class ClientFault:
 
     is_destructive = False
     lies_in_wait = False
+    jumps = None
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ class NetworkFault:
     """One kind of fault: a function that strikes a proxy of the victim, and one that undoes it."""
 
     is_destructive = False
+    jumps = None
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class ServerFault:
     is_destructive: bool = True
     role: Role | None = None
     lies_in_wait: bool = False
+    jumps: Callable[[Draw], float] | None = None
 
     def begin(self, draw: Draw, victim: int | None) -> str:
         del victim

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockfast_challenge.history import read
-from lockfast_challenge.outcome import Exit, Recorded, Setting, Strike, Write
+from lockfast_challenge.outcome import (
+    ClockMove,
+    Exemption,
+    Exit,
+    Recorded,
+    Setting,
+    Strike,
+    Write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +64,8 @@ def kept(folder: Path) -> tuple[Setting, dict[str, Recorded]]:
             | {
                 "events": sorted(events[name], key=lambda event: event.at),
                 "writes": [Write(**one) for one in fields["writes"]],
-                "strikes": [Strike(**one) for one in fields["strikes"]],
+                "strikes": [_strike(one) for one in fields["strikes"]],
+                "exemptions": [Exemption(**one) for one in fields["exemptions"]],
                 "exits": [Exit(**one) for one in fields["exits"]],
             }
         )
@@ -65,3 +74,8 @@ def kept(folder: Path) -> tuple[Setting, dict[str, Recorded]]:
     setting = run["setting"]
     lists = {key: tuple(setting[key]) for key in ("faults", "workloads")}
     return Setting(**setting | lists), recorded
+
+
+def _strike(fields: dict[str, Any]) -> Strike:
+    moves = tuple(ClockMove(**one) for one in fields.get("clock_moves", ()))
+    return Strike(**fields | {"clock_moves": moves})

@@ -20,13 +20,13 @@ from lockfast_challenge.faults.schedule import Roles
 from lockfast_challenge.outcome import Recorded, Strike
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from lockfast_challenge.clients.fleet import Fleet
     from lockfast_challenge.faults.fault import Fault
     from lockfast_challenge.faults.schedule import Planned, Turns
     from lockfast_challenge.history import HistoryEvent
-    from lockfast_challenge.outcome import RunFinding, Setting
+    from lockfast_challenge.outcome import Exemption, RunFinding, Setting
     from lockfast_challenge.resource import Resource
     from lockfast_challenge.runs.plan import ContestPlan
 
@@ -79,8 +79,8 @@ class Shared:
 class Promises:
     """What the store and its locks promise, according to their documentation."""
 
-    forgives: Callable[[str], str]
-    """Returns why a kind of fault may have consequences, as in `Deployment.forgives`."""
+    exemptions: Sequence[Exemption]
+    """What the page of the store allows for, as in `Deployment.exemptions`."""
     is_fair: bool
     is_renewed: bool
 
@@ -276,7 +276,6 @@ class Contest:
         strikes = [*shared.server_strikes, *self.strikes]
         strikes += filter(None, [shared.server_strike, self._under_way])
         strikes.sort(key=lambda strike: strike.began)
-        kinds = sorted({strike.kind for strike in strikes})
         return Recorded(
             events=events,
             writes=list(self.resource.writes),
@@ -287,7 +286,7 @@ class Contest:
             ttl=self.plan.ttl,
             bound=shared.bound,
             hiccups=list(shared.hiccups),
-            forgives={kind: rest.forgives(kind) for kind in kinds},
+            exemptions=rest.exemptions,
             is_guarded=self.plan.workload.is_guarded,
             is_fair=rest.is_fair,
             is_renewed=rest.is_renewed,

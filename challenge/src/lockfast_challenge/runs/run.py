@@ -24,7 +24,7 @@ from lockfast_challenge.faults.schedule import (
     faults_of_clients,
     slices,
 )
-from lockfast_challenge.outcome import Outcome, Strike
+from lockfast_challenge.outcome import ClockMove, Outcome, Strike
 from lockfast_challenge.resource import Resource
 from lockfast_challenge.runs.archive import keep, prepare_folder
 from lockfast_challenge.runs.contest import QUIET, TICK_SECONDS, Contest, Promises, Shared
@@ -144,7 +144,7 @@ class _Run:
         made = made_by(makes[0])
         self._surveyor = cast("Surveys", made) if hasattr(made, "left") else None
         self._promises = Promises(
-            forgives=deployment.forgives,
+            exemptions=tuple(deployment.exemptions),
             is_fair=self._surveyor is not None and self._surveyor.is_fair(deployment.url),
             is_renewed=self._surveyor is not None and self._surveyor.is_renewed,
         )
@@ -298,19 +298,23 @@ class _Run:
         shared = self._shared
         begun = shared.server_strike = Strike(fault.kind, "", Clock.now(), inf)
         shared.fleet.was_struck, did_strike = True, True
+        jump = fault.jumps(planned.draw) if fault.jumps is not None else 0.0
         try:
-            begun = shared.server_strike = replace(begun, target=fault.begin(planned.draw, None))
+            begun = replace(begun, target=fault.begin(planned.draw, None))
+            begun = shared.server_strike = _with_clock_set(begun, jump, since=begun.began)
             yield Clock.now() + planned.draw.length
         except DidNotStrike as reason:
             did_strike = False
             shared.not_made[fault.kind] = str(reason)
         finally:
+            ending = Clock.now()
             try:
                 fault.end()
             finally:  # the fault struck, even if it cannot be ended
                 shared.server_strike = None
                 if did_strike:
-                    shared.server_strikes.append(replace(begun, ended=Clock.now()))
+                    ended = _with_clock_set(begun, -jump, since=ending)
+                    shared.server_strikes.append(replace(ended, ended=Clock.now()))
 
     def _until_all_have_begun(self) -> None:
         deadline = Clock.now() + START_TIMEOUT_SECONDS
@@ -421,6 +425,17 @@ class _Run:
             )
             for one in self._contests
         }
+
+
+def _with_clock_set(strike: Strike, seconds: float, *, since: float) -> Strike:
+    """Return the strike with a move of a server's clock between `since` and now, if there was one.
+
+    The clock may have been set at any time in between.
+    """
+    if not seconds:
+        return strike
+    move = ClockMove(since, Clock.now(), seconds)
+    return replace(strike, clock_moves=(*strike.clock_moves, move))
 
 
 def _followed_enough(error: BaseException) -> bool:
