@@ -84,6 +84,29 @@ class Leaks(LetsAllIn):
         return [f"nobody holds {name}"]
 
 
+class LeaksWithUse(LetsAllIn):
+    """Leaks a descriptor with each grant, and closes them all at the end."""
+
+    def __init__(self, _: str, **__: float) -> None:
+        self._leaked: list[int] = []
+
+    def acquire(self, _: str, **__: float) -> Self:
+        self._leaked.append(os.dup(0))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._leaked:
+            os.close(self._leaked.pop())
+
+
+class OpensMany(LeaksWithUse):
+    """Opens many descriptors when it is first used, and keeps them until the end."""
+
+    def acquire(self, _: str, **__: float) -> Self:
+        self._leaked = self._leaked or [os.dup(0) for _ in range(40)]
+        return self
+
+
 class NeverOpens(LetsAllIn):
     """Never grants, and reports the timeout on time."""
 

@@ -426,19 +426,50 @@ def test_descriptors_and_threads_that_add_up_are_left_behind(history):
     assert "3 threads" in found[1].message
 
 
-def test_descriptors_that_add_up_while_a_client_is_open_are_left_behind(history):
-    """Closing a client would release all descriptors, but a service never closes its client."""
-    [found] = judge(
-        history.recorded(
-            exits=[
-                Exit("a", 9.0, 0, descriptors=(12, 12), threads=(3, 3), in_use=(212, 6)),
-                Exit("b", 9.0, 0, descriptors=(12, 12), threads=(3, 3), in_use=(30, 6)),
-            ]
-        )
-    )
+def in_use(*descriptors: tuple[int, int], turns: int = 100) -> Exit:
+    """Return a client that closed all that it had opened; its threads did not grow."""
+    quarters = [((least, 6), (most, 6)) for least, most in descriptors]
+    return Exit("a", 9.0, 0, descriptors=(12, 12), threads=(3, 3), in_use=quarters, turns=turns)
 
-    assert found.clients == ("a",)
-    assert "a had 12 descriptors, and 212 after its last operation" in found.message
+
+def test_descriptors_that_grow_with_use_are_left_behind(history):
+    """Closing a client would release all descriptors, but a service never closes its client."""
+    [found] = judge(history.recorded(exits=[in_use((14, 38), (39, 63), (64, 88), (89, 113))]))
+
+    assert (found.kind, found.clients) == ("left behind", ("a",))
+    assert "a had 12 descriptors, and then 14 to 38, 39 to 63, 64 to 88" in found.message
+
+
+def test_threads_that_grow_with_use_are_left_behind(history):
+    quarters = [((14, 4 + grown), (14, 12 + grown)) for grown in (0, 8, 16, 24)]
+    one = Exit("a", 9.0, 0, descriptors=(12, 12), threads=(3, 3), in_use=quarters, turns=32)
+
+    [found] = judge(history.recorded(exits=[one]))
+
+    assert "3 threads, and then 4 to 12, 12 to 20" in found.message
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "turns"),
+    [
+        ([(42, 42), (42, 42), (42, 42), (42, 42)], 100),
+        ([(14, 32), (32, 42), (42, 42), (42, 42)], 100),
+        ([(14, 14), (14, 14), (14, 14), (14, 42)], 100),
+        ([(14, 14), (14, 14), (42, 42), (60, 60)], 100),
+        ([(36, 41), (11, 40), (31, 39), (39, 42)], 63),
+        ([(10, 36), (20, 36), (30, 36), (40, 42)], 63),
+        ([(14, 17), (18, 21), (22, 25), (26, 29)], 16),
+        ([(14, 20), (24, 30), (34, 40), (44, 50)], 10_000),
+        ([], 3),
+    ],
+    ids=[
+        "many all the time", "more by and by", "more at the end", "more in the second half",
+        "lost and opened again", "opened again more slowly", "few turns", "rarely one more",
+        "not counted",
+    ],
+)  # fmt: skip
+def test_a_client_may_keep_as_many_connections_as_it_needs(history, descriptors, turns):
+    assert judge(history.recorded(exits=[in_use(*descriptors, turns=turns)])) == []
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from challenge.by_hand import ByHand
 from challenge.one_fleet import order
 from challenge.one_redis import one_redis
 from puppets import environment
@@ -288,6 +289,30 @@ def test_what_clients_did_not_give_back_is_told(deployment, tmp_path):
     assert "descriptors" in left
     assert "threads" in left
     assert "nobody holds challenge-" in left
+
+
+@pytest.mark.parametrize(("make", "is_found"), [("LeaksWithUse", True), ("OpensMany", False)])
+def test_what_grows_with_use_is_told_though_it_is_given_back(tmp_path, make, is_found):
+    """A client may open many connections, but not more and more of them."""
+
+    def ordered(_: int, client: str, diary: Path, last_words: Path) -> Order:
+        one = order(client, diary, last_words, make=f"challenge.odd_contenders:{make}")
+        return replace(one, workload="short-lock", ttl=0.05)
+
+    def has_had_many_turns() -> bool:
+        fleet.look()
+        return sum(one.act == "release" for one in fleet.events) > 200
+
+    with Fleet(1, tmp_path, ordered) as fleet:
+        eventually(has_had_many_turns)
+        fleet.end()
+
+    [ended] = fleet.exits
+    found = [one.message for one in judge(ByHand().recorded(exits=[ended]))]
+    assert ended.turns >= 100
+    assert len(ended.in_use) == 4
+    assert len(found) == is_found
+    assert all("descriptors, and then " in one for one in found)
 
 
 def test_a_client_that_crashes_is_followed_by_another_and_is_told(deployment, tmp_path):

@@ -274,8 +274,13 @@ class Exit:
     descriptors: tuple[int, int] | None = None
     """Counts before the client was opened and after the client was closed; None if not counted."""
     threads: tuple[int, int] | None = None
-    in_use: tuple[int, int] | None = None
-    """Numbers of descriptors and threads after the last operation, with the client still open."""
+    in_use: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()
+    """The least and the largest numbers of descriptors and threads, in each quarter of the turns.
+
+    They are counted after each turn, while the client is open. Empty if they were not counted.
+    """
+    turns: int = 0
+    """How many turns the client took."""
 
 
 @dataclass(frozen=True, slots=True)

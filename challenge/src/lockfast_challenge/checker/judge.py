@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections import defaultdict
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from lockfast_challenge.checker.exclusion import exclusion_findings
@@ -57,8 +57,10 @@ def _named(returncode: int) -> str:
 
 # Things that were not cleaned up: names still held, descriptors and threads not released.
 
-LEAK_ALLOWANCE = 24
-"""Maximum number of descriptors or threads that a client may add; enough for a dozen nodes."""
+LEAK_LEAST = 8
+"""The least growth of a count from one quarter of a client's turns to the next that is a leak."""
+LEAK_TURNS = 16
+"""A leak adds at least one in this many turns."""
 
 
 def left_behind(recorded: Recorded) -> list[RunFinding]:
@@ -81,16 +83,32 @@ def left_behind(recorded: Recorded) -> list[RunFinding]:
 
 
 def _process_leaks(one: Exit) -> Iterator[RunFinding]:
-    in_use = one.in_use or (0, 0)
-    kinds = (("descriptors", one.descriptors, in_use[0]), ("threads", one.threads, in_use[1]))
-    for what, counted, used in kinds:
+    for index, (what, counted) in enumerate(
+        (("descriptors", one.descriptors), ("threads", one.threads))
+    ):
         if counted is None:
             continue
         before, after = counted
-        if used > before + LEAK_ALLOWANCE:
-            yield _finding(one, f"{before} {what}, and {used} after its last operation")
+        quarters = [(least[index], most[index]) for least, most in one.in_use]
+        if _grows(quarters, turns=one.turns):
+            figures = ", ".join(f"{least} to {most}" for least, most in quarters)
+            yield _finding(one, f"{before} {what}, and then {figures} in the quarters of its turns")
         if after > before:
             yield _finding(one, f"{before} {what}, and {after} after it was closed")
+
+
+def _grows(quarters: Sequence[tuple[int, int]], *, turns: int) -> bool:
+    """Return whether a count goes on growing with use, as a leak in each operation makes it.
+
+    `quarters` are its least and its largest value in each quarter of the turns. A client may open
+    any number of connections and keep them, and may lose them in a fault and open them again. So
+    the count must grow from each quarter to the next, and never come down again.
+    """
+    growth = max(LEAK_LEAST, turns / 4 / LEAK_TURNS)
+    return bool(quarters) and all(
+        least >= most_before and least - least_before >= growth
+        for (least_before, most_before), (least, _) in pairwise(quarters)
+    )
 
 
 def _finding(one: Exit, figures: str) -> RunFinding:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockfast.runtime.clock import Clock
 from lockfast_challenge.history import HistoryEvent, read
@@ -107,15 +107,15 @@ class Reader:
         self._file.close()
 
 
-def note(path: Path, **figures: tuple[int, int]) -> None:
-    """Write pairs of figures, such as a count before and after, for `noted` to read."""
+def note(path: Path, **figures: object) -> None:
+    """Write figures, such as counts before and after, for `noted` to read."""
     path.write_text(json.dumps(figures), encoding="utf-8")
 
 
-def noted(path: Path) -> dict[str, tuple[int, int]]:
+def noted(path: Path) -> dict[str, Any]:
     """Return the figures that `note` wrote; empty if the client did not get that far."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # killed before or during the write
         return {}
-    return {what: (one, other) for what, (one, other) in said.items()}
+    return said

@@ -154,7 +154,8 @@ class Fleet:
                 hung_for=life.hung_for,
                 descriptors=figures.get("descriptors"),
                 threads=figures.get("threads"),
-                in_use=figures.get("in_use"),
+                in_use=figures.get("in_use", ()),
+                turns=figures.get("turns", 0),
             )
         )
 

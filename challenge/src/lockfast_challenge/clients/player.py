@@ -128,10 +128,11 @@ class Player:
         self._workload = WORKLOADS[order.workload]
         self._chance = random.Random(f"{order.seed} {order.client}")  # noqa: S311 - a seed must repeat
 
-    def play(self) -> None:
+    def play(self, *, after_turn: Callable[[], None]) -> None:
         """Take turns until SIGTERM; nothing is held when this returns."""
         while not self._signals.should_end:
             self.take(self._draw_turn())
+            after_turn()
 
     def take(self, turn: PlayerTurn) -> None:
         time.sleep(turn.think_seconds)
