@@ -120,6 +120,10 @@ def test_a_broken_lock_is_found_by_its_own_schedule(cli):
 )
 def test_bad_input_is_told_what_to_do(cli, arguments, code, sentence):
     done = cli("challenge", *arguments)
+        (("memcached://192.0.2.7", "--workload", "read-write"), 78, "has no read-write locks; it"),
+        (("redlock://192.0.2.7", "--workload", "semaphore"), 78, "redlock has no semaphores; it"),
+        (("--start", "memcached", "--workload", "semaphore"), 78, "memcached has no semaphores"),
+        (("--start", "memcached", "--workload", "guarded-set"), 78, "memcached has no tokens"),
 
     assert (done.returncode, done.stdout) == (code, "")
     assert sentence in done.stderr

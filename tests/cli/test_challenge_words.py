@@ -14,14 +14,17 @@ from rich.console import Console
 from lockfast import ConfigurationError
 from lockfast_challenge.cli.command import stopping
 from lockfast_challenge.cli.play import (
+    ChallengeRequest,
     ProgressDisplay,
     allowed,
+    check_workload,
     is_here,
     mixed_workloads,
     progress_sentence,
 )
 from lockfast_challenge.cli.summary import show
-from lockfast_challenge.outcome import MIXED, Outcome, RunFinding, Setting, Strike
+from lockfast_challenge.deployments.catalog import STORES
+from lockfast_challenge.outcome import MIXED, WORKLOADS, Outcome, RunFinding, Setting, Strike
 from lockfast_challenge.runs.run import RunProgress
 
 SETTING = Setting("redis", "lockfast", "counter", 2, 7, 60.0, 1.0, ("holder-frozen", "way-cut"))
@@ -54,12 +57,62 @@ def shown(outcome: Outcome, *, width: int) -> str:
     return screen.getvalue()
 
 
+NODES = "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+
+
 @pytest.mark.parametrize(
     ("url", "workloads"),
-    [("memory://words", MIXED), ("memcached://127.0.0.1:1", ("short-lock", "long-lease", "lock"))],
+    [
+        ("memory://words", MIXED),
+        ("memcached://127.0.0.1:1", ("short-lock", "long-lease", "lock")),
+        (f"{NODES}?max_ttl=2", ("guarded-counter", "short-lock", "guarded-set", "lock")),
+        (NODES, ("guarded-counter", "short-lock", "long-lease", "guarded-set", "lock")),
+    ],
 )
 def test_names_take_in_turn_what_the_store_offers(url, workloads):
-    assert mixed_workloads(url) == workloads
+    assert mixed_workloads(url, ttl=2.0) == workloads
+
+
+def asked(workload: str | None, *, url: str | None = None, start: str = "") -> ChallengeRequest:
+    return ChallengeRequest(
+        url=url, start=start, workload=workload, clients=2, names=1, seed=1, seconds=1.0, ttl=1.0,
+        faults=(), may_break=False,
+    )  # fmt: skip
+
+
+NOT_OFFERED = {
+    "redlock": {"read-write", "semaphore", "long-lease"},
+    "memcached": {"read-write", "semaphore", "guarded-counter", "guarded-set"},
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_workload_that_the_store_does_not_offer_is_refused(store):
+    """Nothing is started: the store's program need not be there."""
+    refused = NOT_OFFERED.get(store, set())
+
+    for workload in WORKLOADS.keys() - refused:
+        check_workload(asked(workload, start=store))
+
+    for workload in refused:
+        with pytest.raises(ConfigurationError) as error:
+            check_workload(asked(workload, start=store))
+        assert f"--workload {workload} cannot be run: {store} has no " in str(error.value)
+        assert "it offers lock, long-lock, short-lock, counter, " in str(error.value)
+
+
+def test_a_url_shows_what_its_store_offers_without_a_server():
+    check_workload(asked("semaphore", url="redis://127.0.0.1:1"))
+    check_workload(asked(None, url="memcached://127.0.0.1:1"))
+
+    with pytest.raises(ConfigurationError, match="memcached has no tokens, which the resource"):
+        check_workload(asked("guarded-counter", url="memcached://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("workload", [None, "lock"])
+def test_a_ttl_that_the_url_does_not_accept_is_refused(workload):
+    with pytest.raises(ConfigurationError, match=r"redlock has no leases of 1 s \(its max_ttl is"):
+        check_workload(asked(workload, url=f"{NODES}?max_ttl=0.5"))
 
 
 # -- afterwards ------------------------------------------------------------------------

@@ -125,8 +125,9 @@ Examples:
 \b
 Exit codes:
   0 valid: nothing wrong was seen; 1 invalid; 70 unknown: too little shown;
-  69 the store is not available; 78 a server, a driver or a fault is missing;
-  130 Ctrl-C, and nothing was wrong until then
+  69 the store is not available;
+  78 a server, a driver, a fault or what the workload needs is missing;
+  130 Ctrl-C, and nothing was wrong until then: the verdict is unknown
 """
 
 EXIT_CODES = {"valid": 0, "invalid": 1, "unknown": 70}

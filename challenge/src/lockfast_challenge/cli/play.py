@@ -22,7 +22,7 @@ from lockfast.model import printable
 from lockfast.observe.figures import duration
 from lockfast_challenge.clients.fleet import Fleet
 from lockfast_challenge.clients.process import ClientFailed
-from lockfast_challenge.deployments.catalog import given, own_servers
+from lockfast_challenge.deployments.catalog import example_url, given, longest_lease, own_servers
 from lockfast_challenge.faults.schedule import all_faults
 from lockfast_challenge.outcome import MIXED, MIXED_NAME, WORKLOADS, Setting
 from lockfast_challenge.report.wording import many
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from typing import Self, TextIO
 
     from lockfast_challenge.broken.registry import Flaw
+    from lockfast.model import Capabilities
     from lockfast_challenge.cli.command import Stopping
     from lockfast_challenge.clients.fork_server import Order
     from lockfast_challenge.faults.fault import Deployment, Fault
-    from lockfast_challenge.outcome import Outcome
+    from lockfast_challenge.outcome import Outcome, Workload
     from lockfast_challenge.runs.run import RunProgress
 
 
@@ -193,17 +194,51 @@ def as_scheduled(request: ChallengeRequest, flaw: Flaw) -> ChallengeRequest:
     )
 
 
-def mixed_workloads(url: str) -> tuple[str, ...]:
+# Which workloads the store offers. The URL alone shows that, without a server.
+
+SHARED_LOCKS = {"read-write": "read-write locks", "semaphore": "semaphores"}
+"""The kinds of workload that need a lock with several holders, with the name of that lock."""
+
+
+def mixed_workloads(url: str, *, ttl: float) -> tuple[str, ...]:
     """Return the workloads of a mixture that the store at this URL offers."""
     with Locks(url) as locks:
-        offered = locks.capabilities
-        kinds = {
-            "read-write": offered.shared,
-            "semaphore": offered.shared,
-            "counter": offered.has_tokens,
-            "set": offered.has_tokens,
-        }
-    return tuple(one for one in MIXED if kinds.get(WORKLOADS[one].kind, True))
+    missing = _missing_by_workload(url, ttl)
+    return tuple(one for one in MIXED if not missing[one])
+
+
+def check_workload(request: ChallengeRequest) -> None:
+    """Raise ConfigurationError if the store does not offer the workload; connect to nothing."""
+    if request.flaw is not None:
+        return
+    url = example_url(request.start, ttl=request.ttl) if request.url is None else request.url
+    missing = _missing_by_workload(url, request.ttl)
+    offered = ", ".join(name for name, lacks in missing.items() if not lacks)
+    store = request.start or url.partition(":")[0]
+    if request.workload is not None and missing[request.workload]:
+        raise ConfigurationError(
+            f"--workload {request.workload} cannot be run: {store} has no "
+            f"{missing[request.workload]}; it offers {offered or 'none with this --ttl'}"
+        )
+    if not offered:
+        raise ConfigurationError(f"{store} has no {missing['lock']}: choose a shorter --ttl")
+
+
+def _missing_by_workload(url: str, ttl: float) -> dict[str, str]:
+    """Return what the store lacks for each workload; empty for a workload that it offers."""
+        can = locks.capabilities
+    longest = longest_lease(url)
+    return {name: _missing(one, can, one.lease * ttl, longest) for name, one in WORKLOADS.items()}
+
+
+def _missing(workload: Workload, can: Capabilities, lease: float, longest: float) -> str:
+    if workload.kind in SHARED_LOCKS and not can.shared:
+        return SHARED_LOCKS[workload.kind]
+    if workload.is_guarded and not can.has_tokens:
+        return "tokens, which the resource of this workload checks"
+    if lease > longest:
+        return f"leases of {lease:g} s (its max_ttl is {longest:g} s)"
+    return ""
 
 
 def played(
@@ -228,7 +263,7 @@ def played(
             workload=request.workload or MIXED_NAME,
             clients=request.clients,
             names=request.names,
-            workloads=() if request.workload else mixed_workloads(deployment.url),
+            workloads=() if request.workload else mixed_workloads(deployment.url, ttl=request.ttl),
             seed=request.seed,
             seconds=request.seconds,
             ttl=request.ttl,
@@ -267,6 +302,7 @@ def _deployment(request: ChallengeRequest, display: ProgressDisplay) -> Iterator
     try:
         if request.url is None:
             display.say(f"starting {request.start}")
+            check_workload(request)
         if request.flaw is not None:
             made: AbstractContextManager[Deployment] = _servers_for(request.flaw)
         elif request.url is None:
@@ -275,6 +311,7 @@ def _deployment(request: ChallengeRequest, display: ProgressDisplay) -> Iterator
             may_break = _may_break(request, request.url)
             made = given(request.url, ttl=request.ttl, may_break=may_break)
         with made as deployment:
+            check_workload(request)
             yield deployment
     except CannotStart as error:
         raise ConfigurationError(str(error)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shutil
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
@@ -136,6 +137,28 @@ _SCHEMES = {
 """Maps a URL scheme to its store, if the two names differ."""
 
 GIVEN_NOT_ALLOWED = "it would strike servers that others may use, and nobody said that it may"
+
+
+def example_url(store: str, *, ttl: float) -> str:
+    """Return a URL that shows what the store offers if its servers are started for this ttl.
+
+    Nothing is at the address.
+    """
+    examples = declared(_STORES[store][0]).schemes
+    example = examples.get(store) or next(iter(examples.values()))
+    return f"{example}?max_ttl={ttl}" if store == "redlock" else example
+
+
+REDLOCK_MAX_TTL_SECONDS = 60.0
+"""The longest lease of a Redlock URL that says nothing about it, in seconds."""
+
+
+def longest_lease(url: str) -> float:
+    """Return the longest lease, in seconds, that a client with this URL accepts."""
+    parts = split(url)
+    if _SCHEMES.get(parts.scheme, parts.scheme) != "redlock":
+        return inf
+    return float(dict(parse_qsl(parts.query)).get("max_ttl", REDLOCK_MAX_TTL_SECONDS))
 
 
 def own_servers(store: str, *, ttl: float) -> AbstractContextManager[Deployment]:
