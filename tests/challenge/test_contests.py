@@ -71,7 +71,7 @@ def test_a_run_of_many_names_is_judged_again_name_by_name(deployment, tmp_path):
         progress=tell,
     )
 
-    again, recorded = kept(tmp_path)
+    again, recorded, _ = kept(tmp_path)
     found = [finding for one in recorded.values() for finding in judge(one)]
     assert again == outcome.setting
     assert sorted(recorded) == sorted(clients_by_name(outcome))

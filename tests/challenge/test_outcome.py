@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from challenge.by_hand import ByHand
 
-from lockfast_challenge.outcome import Outcome, Setting, Strike, Write
-from lockfast_challenge.report.wording import headline
+from lockfast_challenge.outcome import Outcome, RunFinding, Setting, Strike, Write
+from lockfast_challenge.report.wording import fields, headline
 
 GUARDED = Setting("memcached", "lockfast", "guarded-counter", 2, 1, 10.0, 1.0, ("a", "b"))
 
@@ -48,6 +48,23 @@ def test_a_kind_that_was_asked_for_by_name_and_never_struck_was_not_shown():
     assert outcome.verdict == "unknown"
     assert headline(outcome).startswith("b never struck in 10 s")
     assert came_to(named, strikes=[*struck, Strike("b", "x", 3.0, 4.0)]).verdict == "valid"
+
+
+def test_a_run_that_was_cut_short_shows_nothing_wrong_and_is_not_valid():
+    cut = came_to(replace(GUARDED, workload="lock"), cut_short="SIGINT")
+
+    assert cut.verdict == "unknown"
+    assert headline(cut).startswith("nothing wrong in 10 s: ")
+    assert headline(cut).endswith("; the run was cut short by SIGINT")
+    assert fields(cut)["cut_short"] == "SIGINT"
+
+
+def test_a_run_that_was_cut_short_stays_invalid_if_something_was_wrong():
+    wrong = [RunFinding("overlap", 1.0, "two inside")]
+
+    cut = came_to(replace(GUARDED, workload="lock"), cut_short="SIGINT", findings=wrong)
+
+    assert cut.verdict == "invalid"
 
 
 def test_of_all_kinds_that_there_are_some_may_never_strike():

@@ -64,7 +64,7 @@ def test_a_correct_lock_is_valid_under_a_fault(deployment, tmp_path, flavour, fa
 
 
 def judged_again(folder: Path):
-    setting, recorded = kept(folder)
+    setting, recorded, _ = kept(folder)
     [one] = recorded.values()
     return setting, one.events, one.writes, judge(one)
 

@@ -72,7 +72,9 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
     cli, tmp_path, eventually, number
 ):
     history = tmp_path / "history"
-    process = cli.start("challenge", "--start", "sqlite", *LONG, "--history", str(history))
+    process = cli.start(
+        "challenge", "--start", "sqlite", *LONG, "--history", str(history), "--json"
+    )
     # Any client's diary will do: a client killed before its first lock goes on in another diary.
     eventually(lambda: any('"ok"' in one.read_text() for one in history.glob("*.jsonl")))
     assert is_anybody_left(history)
@@ -80,9 +82,14 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
     process.send_signal(number)
     said, _ = process.communicate(timeout=EVENTUALLY_SECONDS)
 
+    answer = json.loads(said)
     assert process.returncode == 128 + number
-    assert b"to run it again" in said
+    assert (answer["verdict"], answer["cut_short"]) == ("unknown", signal.Signals(number).name)
+    assert answer["summary"].endswith(f"cut short by {answer['cut_short']}")
     assert not is_anybody_left(history)
+
+    again = json.loads(cli("challenge", "--replay", str(history), "--json").stdout)
+    assert (again["verdict"], again["cut_short"]) == ("unknown", answer["cut_short"])
 
 
 @pytest.mark.timeout(300)  # as above
@@ -113,6 +120,10 @@ def test_a_broken_lock_is_found_by_its_own_schedule(cli):
         (("redis://192.0.2.7", "--faults", "server-paused"), 78, "add --yes-break-it"),
         (("--start", "sqlite", "--report", "/nowhere/r.html"), 78, "/nowhere/r.html cannot be"),
         (("--start", "sqlite", "--history", "/dev/null/x"), 78, "--history /dev/null/x cannot"),
+        (("memcached://192.0.2.7", "--workload", "read-write"), 78, "has no read-write locks; it"),
+        (("redlock://192.0.2.7", "--workload", "semaphore"), 78, "redlock has no semaphores; it"),
+        (("--start", "memcached", "--workload", "semaphore"), 78, "memcached has no semaphores"),
+        (("--start", "memcached", "--workload", "guarded-set"), 78, "memcached has no tokens"),
         (("--replay", "/nowhere"), 78, "name a folder that --history made"),
         (("memory://",), 78, "memory:// is not known; one of these is: redis"),
         (("localhost",), 78, "localhost:// is not known; one of these is: redis"),
@@ -120,10 +131,6 @@ def test_a_broken_lock_is_found_by_its_own_schedule(cli):
 )
 def test_bad_input_is_told_what_to_do(cli, arguments, code, sentence):
     done = cli("challenge", *arguments)
-        (("memcached://192.0.2.7", "--workload", "read-write"), 78, "has no read-write locks; it"),
-        (("redlock://192.0.2.7", "--workload", "semaphore"), 78, "redlock has no semaphores; it"),
-        (("--start", "memcached", "--workload", "semaphore"), 78, "memcached has no semaphores"),
-        (("--start", "memcached", "--workload", "guarded-set"), 78, "memcached has no tokens"),
 
     assert (done.returncode, done.stdout) == (code, "")
     assert sentence in done.stderr

@@ -87,7 +87,7 @@ ExemptFinding = Literal["overlap", "token"]
 ClockDirection = Literal["ahead", "back"]
 
 Verdict = Literal["valid", "invalid", "unknown"]
-"""`unknown`: nothing was wrong, but too little happened for a run to be called valid."""
+"""`unknown`: nothing was wrong, but the run was cut short, or too little happened in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class Outcome:
         """The overall verdict; documented findings do not make a run invalid."""
         if any(not one.is_documented for one in self.findings):
             return "invalid"
-        return "unknown" if self.shows_nothing else "valid"
+        return "unknown" if self.cut_short or self.shows_nothing else "valid"
 
     @property
     def shows_nothing(self) -> str:

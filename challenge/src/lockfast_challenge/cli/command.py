@@ -41,7 +41,7 @@ def replayed(folder: Path) -> Outcome:
     The folder does not record which faults could not be made.
     """
     try:
-        setting, recorded = kept(folder)
+        setting, recorded, cut_short = kept(folder)
         findings = [finding for one in recorded.values() for finding in judge(one)]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigurationError(
@@ -62,6 +62,7 @@ def replayed(folder: Path) -> Outcome:
         strikes=sorted(strikes, key=lambda strike: strike.began),
         findings=sorted(findings, key=lambda finding: finding.at),
         grants=sum(one.act == "acquire" and one.phase == "ok" for one in events),
+        cut_short=cut_short,
     )
 
 
@@ -260,7 +261,8 @@ def challenge(
             write_json(fields(outcome, command=command))
         else:
             show(screen(), outcome, command=command)
-        is_cut_short = end.by is not None and outcome.verdict != "invalid"
+        # A signal that comes while the run ends cuts nothing short.
+        is_cut_short = end.by is not None and outcome.cut_short and outcome.verdict != "invalid"
         sys.exit(end.exit_code if is_cut_short else EXIT_CODES[outcome.verdict])
 
 

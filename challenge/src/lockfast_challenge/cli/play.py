@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Self, TextIO
 
-    from lockfast_challenge.broken.registry import Flaw
     from lockfast.model import Capabilities
+    from lockfast_challenge.broken.registry import Flaw
     from lockfast_challenge.cli.command import Stopping
     from lockfast_challenge.clients.fork_server import Order
     from lockfast_challenge.faults.fault import Deployment, Fault
@@ -202,7 +203,6 @@ SHARED_LOCKS = {"read-write": "read-write locks", "semaphore": "semaphores"}
 
 def mixed_workloads(url: str, *, ttl: float) -> tuple[str, ...]:
     """Return the workloads of a mixture that the store at this URL offers."""
-    with Locks(url) as locks:
     missing = _missing_by_workload(url, ttl)
     return tuple(one for one in MIXED if not missing[one])
 
@@ -226,6 +226,7 @@ def check_workload(request: ChallengeRequest) -> None:
 
 def _missing_by_workload(url: str, ttl: float) -> dict[str, str]:
     """Return what the store lacks for each workload; empty for a workload that it offers."""
+    with Locks(url) as locks:
         can = locks.capabilities
     longest = longest_lease(url)
     return {name: _missing(one, can, one.lease * ttl, longest) for name, one in WORKLOADS.items()}
@@ -274,7 +275,7 @@ def played(
         def tell(now: RunProgress) -> None:
             display(now)
             if end.by is not None and now.doing != "ending":
-                raise Enough
+                raise Enough(signal.Signals(end.by).name)
 
         try:
             with end.held_back():
@@ -301,8 +302,8 @@ def _may_break(request: ChallengeRequest, url: str) -> bool:
 def _deployment(request: ChallengeRequest, display: ProgressDisplay) -> Iterator[Deployment]:
     try:
         if request.url is None:
-            display.say(f"starting {request.start}")
             check_workload(request)
+            display.say(f"starting {request.start}")
         if request.flaw is not None:
             made: AbstractContextManager[Deployment] = _servers_for(request.flaw)
         elif request.url is None:
@@ -310,8 +311,8 @@ def _deployment(request: ChallengeRequest, display: ProgressDisplay) -> Iterator
         else:
             may_break = _may_break(request, request.url)
             made = given(request.url, ttl=request.ttl, may_break=may_break)
-        with made as deployment:
             check_workload(request)
+        with made as deployment:
             yield deployment
     except CannotStart as error:
         raise ConfigurationError(str(error)) from error

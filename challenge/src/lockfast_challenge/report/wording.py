@@ -40,7 +40,7 @@ def _verdict(outcome: Outcome) -> str:
         first = min(wrong, key=lambda one: one.at)
         after = seconds(first.at - outcome.began)
         return f"{many(len(wrong), 'finding')}; the first after {after}: {first.kind}"
-    if outcome.verdict == "unknown":
+    if outcome.shows_nothing:
         return f"{outcome.shows_nothing} in {ran}, so nothing was shown"
     return f"nothing wrong in {ran}: {coverage(outcome)}, {many(outcome.grants, 'grant')}"
 
@@ -199,6 +199,7 @@ def fields(outcome: Outcome, *, command: str = "") -> dict[str, Any]:
     return {
         "verdict": outcome.verdict,
         "summary": headline(outcome),
+        "cut_short": outcome.cut_short,
         "setting": asdict(outcome.setting),
         "figures": numbers,
         "faults": [asdict(one) for one in counted.by_kind],

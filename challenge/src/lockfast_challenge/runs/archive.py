@@ -43,16 +43,22 @@ def prepare_folder(folder: Path) -> None:
         )
 
 
-def keep(recorded: Mapping[str, Recorded], *, setting: Setting, folder: Path) -> None:
+def keep(
+    recorded: Mapping[str, Recorded], *, setting: Setting, folder: Path, cut_short: str = ""
+) -> None:
     """Write everything about each name that the diaries do not contain."""
     names = {name: asdict(replace(one, events=())) for name, one in recorded.items()}
     (folder / RUN_FILE).write_text(
-        json.dumps({"setting": asdict(setting), "names": names}), encoding="utf-8"
+        json.dumps({"setting": asdict(setting), "cut_short": cut_short, "names": names}),
+        encoding="utf-8",
     )
 
 
-def kept(folder: Path) -> tuple[Setting, dict[str, Recorded]]:
-    """Return the setting and the record of each name, with the events in order of time."""
+def kept(folder: Path) -> tuple[Setting, dict[str, Recorded], str]:
+    """Return the setting, the record of each name with its events in order, and what cut it short.
+
+    The last one is empty for a run that was not cut short.
+    """
     run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
     events: dict[str, list[HistoryEvent]] = {name: [] for name in run["names"]}
     for path in sorted(folder.glob("*.jsonl")):
@@ -73,7 +79,7 @@ def kept(folder: Path) -> tuple[Setting, dict[str, Recorded]]:
     }
     setting = run["setting"]
     lists = {key: tuple(setting[key]) for key in ("faults", "workloads")}
-    return Setting(**setting | lists), recorded
+    return Setting(**setting | lists), recorded, run["cut_short"]
 
 
 def _strike(fields: dict[str, Any]) -> Strike:

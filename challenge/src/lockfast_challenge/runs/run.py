@@ -65,7 +65,10 @@ class NothingStarted(RuntimeError):
 
 
 class Enough(Exception):
-    """Ends the run with the findings so far; the progress callback may raise it."""
+    """Ends the run with the findings so far; the progress callback may raise it.
+
+    A message says what cut the run short, so that the run is not called valid.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +184,26 @@ class _Run:
                 stack.enter_context(self._fleet)
                 self._play()
                 self._end()
-        except Enough:
-            pass
+        except Enough as enough:
+            outcome.cut_short = str(enough)
+        except KeyboardInterrupt as interrupt:
+            outcome.cut_short = type(interrupt).__name__
+            raise
         except Exception as error:  # noqa: BLE001 - reported below, unless something worse follows
             failed = error
         finally:  # whatever ended the run, keep the findings
             outcome.ended = Clock.now()
+            if failed is not None:
+                outcome.cut_short = f"{type(failed).__name__}: {failed}"
             self._judge()
-            keep(self._recorded(), setting=self._setting, folder=self._folder)
-        if failed is not None:
-            if outcome.verdict != "invalid" and not _followed_enough(failed):
-                raise failed
-            outcome.cut_short = f"{type(failed).__name__}: {failed}"
+            keep(
+                self._recorded(),
+                setting=self._setting,
+                folder=self._folder,
+                cut_short=outcome.cut_short,
+            )
+        if failed is not None and outcome.verdict != "invalid" and not _followed_enough(failed):
+            raise failed
         return outcome
 
     def _choose_faults(self) -> None:
