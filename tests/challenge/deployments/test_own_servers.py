@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from challenge.deployments.struck import (
@@ -201,3 +202,26 @@ def test_only_a_jump_of_the_clock_sets_it_and_says_how_far(store):
         for jumps in jumping.values():
             assert jumps(ANY) < -TTL
             assert jumps(OTHER) > TTL
+
+
+@pytest.mark.parametrize("store", ["postgresql", "mysql", "mariadb"])
+def test_all_tables_of_a_database_are_emptied_at_once(store, monkeypatch):
+    """Clients never find one table empty and the other not."""
+    one = own_servers(store, ttl=TTL)
+    said: list[str] = []
+    connection = MagicMock()
+    opened = connection.__enter__()
+    for executing in (opened, opened.cursor().__enter__()):
+        executing.execute.side_effect = lambda statement, *_: said.append(statement) or MagicMock()
+    monkeypatch.setattr(one.server, "connect", lambda *_: connection)
+
+    one.empty_tables()
+    one.stop()
+
+    if store == "postgresql":
+        assert said == ["TRUNCATE lockfast_door, lockfast_place"]
+    else:
+        assert said[0] == "LOCK TABLES lockfast_door WRITE, lockfast_place WRITE"
+        assert said[1:] == [
+            "DELETE FROM lockfast_door", "DELETE FROM lockfast_place", "UNLOCK TABLES"
+        ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from lockfast_challenge.deployments.single_server import SqlServer
+from lockfast_challenge.deployments.single_server import TABLES, SqlServer
 from lockfast_challenge.outcome import Exemption
 from lockfast_challenge.servers.mysql import (
     MariadbServer,
@@ -46,9 +46,13 @@ class Mysql(SqlServer[MysqlCompatibleServer]):
         """Create the database that the URL names."""
         self.server.run("CREATE DATABASE IF NOT EXISTS challenge")
 
-    def run(self, statement: str) -> None:
-        """Run a statement."""
-        self.server.run(statement, database="challenge")
+    def empty_tables(self) -> None:
+        """Delete all rows while clients are locked out of both tables."""
+        with self.server.connect("challenge") as connection, connection.cursor() as cursor:
+            cursor.execute(f"LOCK TABLES {', '.join(f'{table} WRITE' for table in TABLES)}")
+            for table in TABLES:
+                cursor.execute(f"DELETE FROM {table}")  # noqa: S608 - our own tables
+            cursor.execute("UNLOCK TABLES")
 
     def url_at(self, addresses: Sequence[str]) -> str:
         """Return the URL of the server."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockfast_challenge.deployments.single_server import SqlServer
+from lockfast_challenge.deployments.single_server import TABLES, SqlServer
 from lockfast_challenge.outcome import Exemption
 from lockfast_challenge.servers.postgresql import PostgresqlServer, ShiftedPostgresql
 from lockfast_challenge.servers.shifted_clock import clock_lacks
@@ -36,9 +36,9 @@ class Postgresql(SqlServer[PostgresqlServer]):
             PostgresqlServer() if self.clock_lacks else ShiftedPostgresql()
         )
 
-    def run(self, statement: str) -> None:
-        """Run a statement."""
-        self.server.run(statement)
+    def empty_tables(self) -> None:
+        """Delete all rows in one statement, which waits for the transactions of clients."""
+        self.server.run(f"TRUNCATE {', '.join(TABLES)}")
 
     def url_at(self, addresses: Sequence[str]) -> str:
         """Return the URL of the server."""
