@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ LOSES = Exemption("failover", "overlap", "a failover loses the last writes")
 EMPTIED = Exemption("server-emptied", "overlap", "a server without its data forgets locks")
 AHEAD = Exemption("clock-jump", "overlap", "a jump ahead ends leases early", clock="ahead")
 BEHIND = Exemption("server-emptied", "token", "tokens can go back", clock="back")
-FAILOVER = {"strikes": [Strike("failover", "m", 1.0, 1.9)], "exemptions": [LOSES]}
+FAILOVER: dict[str, Any] = {"strikes": [Strike("failover", "m", 1.0, 1.9)], "exemptions": [LOSES]}
 
 
 def jump(seconds: float, began: float, ended: float) -> Strike:
@@ -78,6 +80,23 @@ def release_never_answered_next_comes_in(h: ByHand) -> None:
     a = h.acquire("a", 0, 0.01)
     h.release("a", a, 0.5, None)
     h.held("b", 0.6, 1)
+
+
+def overlap_of_what_was_granted_after_a_failover(h: ByHand) -> dict[str, Any]:
+    """It was requested under the failover, but the reply came too long after it."""
+    a = h.acquire("a", 1.8, 2.4)
+    h.check("a", a, 2.8)
+    h.held("b", 2.5, 2.7)
+    return FAILOVER
+
+
+def overlap_where_the_reply_was_held_back(h: ByHand) -> dict[str, Any]:
+    """The first was granted under the failover and lost in it, and then its client was struck."""
+    held = Strike("asker-replies-held", "client a", 1.85, 2.35, name="door")
+    a = h.acquire("a", 1.8, 2.4)
+    h.check("a", a, 2.8)
+    h.held("b", 2.3, 2.7)
+    return FAILOVER | {"strikes": [*FAILOVER["strikes"], held]}
 
 
 # -- tokens ------------------------------------------------------------------------------------
@@ -239,6 +258,20 @@ def tokens_from_after_the_loss(h: ByHand) -> dict[str, Any]:
     return jumped(4.0, 0.1, 1.0, emptied=2.0)
 
 
+def token_back_while_the_clock_is_still_ahead(h: ByHand) -> dict[str, Any]:
+    h.held("a", 0.5, 0.9, token=9)
+    h.held("b", 3.0, 3.5, token=4)
+    return jumped(4.0, 0.1, 5.0, emptied=2.0)
+
+
+def token_back_before_the_end_of_a_jump_is_known(h: ByHand) -> dict[str, Any]:
+    token_back_while_the_clock_is_still_ahead(h)
+    more = jumped(4.0, 0.1, 5.0, emptied=2.0)
+    ahead, emptied = more["strikes"]
+    under_way = replace(ahead, ended=inf, clock_moves=ahead.clock_moves[:1])
+    return more | {"strikes": [under_way, emptied]}
+
+
 # -- deadlines and stalls --------------------------------------------------------------------------
 
 
@@ -283,6 +316,8 @@ CASES = [
     (semaphore_of_two_with_three_inside, ["overlap"]),
     (unknown_acquire_then_another, []),
     (release_never_answered_next_comes_in, []),
+    (overlap_of_what_was_granted_after_a_failover, ["overlap"]),
+    (overlap_where_the_reply_was_held_back, ["overlap(doc)"]),
     (token_equal, ["token"]),
     (token_smaller, ["token"]),
     (token_smaller_after_a_holder_died_before_its_first_check, ["token"]),
@@ -306,6 +341,8 @@ CASES = [
     (token_back_for_good, ["token"] * 3 + ["token(doc)"] * 3),
     (token_from_before_the_jump, ["token"]),
     (tokens_from_after_the_loss, ["token"]),
+    (token_back_while_the_clock_is_still_ahead, ["token"]),
+    (token_back_before_the_end_of_a_jump_is_known, ["token"]),
     (told_late_by_100_ms, ["told late"]),
     (told_at_the_deadline, []),
     (the_lock_of_a_dead_holder_never_ends, ["stall"]),

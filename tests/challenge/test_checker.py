@@ -190,12 +190,12 @@ def test_a_reader_may_get_any_token():
 
 
 def test_a_token_is_compared_with_the_latest_that_it_should_exceed():
-    tokens = [5, 100, 50, 40]
-    holds = [hold(str(at), 2.0 * at, 2.0 * at + 1, token=one) for at, one in enumerate(tokens)]
+    def wrong(*tokens: int) -> list[tuple[int | None, int | None]]:
+        holds = [hold(str(at), 2.0 * at, 2.0 * at + 1, token=one) for at, one in enumerate(tokens)]
+        return [(one.holds[0].token, one.holds[1].token) for one in violations(holds)]
 
-    found = [(one.holds[0].token, one.holds[1].token) for one in violations(holds)]
-
-    assert found == [(100, 50), (50, 40)]
+    assert wrong(5, 100, 50, 40) == [(100, 50), (50, 40)]
+    assert wrong(2, 3, 9, 4) == [(9, 4)]
 
 
 def test_every_grant_is_judged_and_every_proof_is_kept():

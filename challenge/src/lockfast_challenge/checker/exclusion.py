@@ -241,15 +241,19 @@ def _excuses(
     if exemption.finding == "token":
         return violation.kind == "token" and _lost_token(exemption, strike, first, last, recorded)
     if violation.kind == "overlap":
-        return _ended_early(exemption, strike, first, at=violation.at, ttl=recorded.ttl)
+        # Any of them may have been lost, since replies may come in another order than grants.
+        return any(
+            _ended_early(exemption, strike, hold, recorded, at=violation.at)
+            for hold in violation.holds
+        )
     # The later one may have come in first, and have lost its hold to the other.
     return violation.is_by_exclusion and _ended_early(
-        exemption, strike, replace(last, granted=last.asked), at=first.granted, ttl=recorded.ttl
+        exemption, strike, replace(last, granted=last.asked), recorded, at=first.granted
     )
 
 
 def _ended_early(
-    exemption: Exemption, strike: Strike, hold: AnsweredGrant, *, at: float, ttl: float
+    exemption: Exemption, strike: Strike, hold: AnsweredGrant, recorded: Recorded, *, at: float
 ) -> bool:
     """Return whether the strike can have ended this hold in the store while it was trusted at `at`.
 
@@ -263,10 +267,22 @@ def _ended_early(
         moves = [one for one in strike.clock_moves if one.direction == exemption.clock]
         spans = [(one.since, one.until) for one in moves]
     return any(
-        began <= at <= ended + ttl
+        began <= at <= ended + recorded.ttl
         and hold.asked <= ended
-        and hold.granted <= ended + LATE_REPLY_SECONDS
+        and _may_be_granted_by(ended, hold, recorded)
         for began, ended in spans
+    )
+
+
+def _may_be_granted_by(ended: float, hold: AnsweredGrant, recorded: Recorded) -> bool:
+    """Return whether the store may have granted the hold by then, though the reply came later.
+
+    A fault of the client or its connections may have held the reply back meanwhile.
+    """
+    by = ended + LATE_REPLY_SECONDS
+    return hold.granted <= by or any(
+        one.name and one.began <= by and hold.granted <= one.ended + LATE_REPLY_SECONDS
+        for one in recorded.strikes
     )
 
 
