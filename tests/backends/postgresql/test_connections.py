@@ -135,6 +135,23 @@ def test_a_session_that_the_server_ended_is_replaced(transport, server) -> None:
     assert transport.ask("SELECT pg_backend_pid()") != [(pid,)]
 
 
+def test_the_session_that_replaces_an_ended_one_prepares_its_own_statements(
+    transport, server, numbers
+) -> None:
+    """The handshake sends statements that transactions have prepared, such as BEGIN."""
+    assert transport.transact(add_one(numbers)) == 2
+    [connection] = transport.inner._pool._idle
+    server.run("SELECT pg_terminate_backend(%s, 20000)", connection.libpq.backend_pid)
+    if transport.flavour.name == "async":
+        eventually(lambda: not connection.is_open)
+
+    assert transport.transact(add_one(numbers)) == 4
+
+    [replacement] = transport.inner._pool._idle
+    assert replacement.prepared
+    assert transport.inner.connections == 1
+
+
 def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(transport, server) -> None:
     asked = transport.flavour.start(transport.ask, "SELECT 'doubt', pg_sleep(60)")
     eventually(lambda: sessions(server, "strpos(query, '''doubt''') > 0 AND state = 'active'"))

@@ -24,6 +24,7 @@ class Link:
     is_borrowed = False
 
     def __init__(self) -> None:
+        self.is_new = True
         self.used_at = CLOCK.now()
         self.is_open = False
 
@@ -162,6 +163,117 @@ def test_what_a_task_was_given_that_is_cancelled_goes_to_the_next(is_open):
         assert pool.size == 1
 
     asyncio.run(run())
+
+
+class Server:
+    """Connects links, and records which."""
+
+    def __init__(self) -> None:
+        self.connected: list[Link] = []
+
+    def connect(self, connection: Link, deadline: float) -> None:
+        self.connected.append(connection)
+        connect(connection, deadline)
+
+    async def connect_async(self, connection: Link, deadline: float) -> None:
+        self.connect(connection, deadline)
+
+
+def test_a_connection_that_ended_while_idle_is_never_connected_again_for_a_thread():
+    """What it knows about its session, such as the prepared statements, ended with the session."""
+    server = Server()
+    pool = ConnectionPool(Link, server.connect, **options(1))
+    ended = pool.take(soon())
+    pool.put_back(ended)
+    ended.close()
+
+    found = pool.take(soon())
+
+    assert found.is_open
+    assert server.connected == [ended, found]
+    assert found is not ended
+    assert pool.size == 1
+
+
+def test_a_connection_that_ended_while_idle_is_never_connected_again_for_a_task():
+    async def run() -> None:
+        server = Server()
+        pool = AsyncConnectionPool(Link, server.connect_async, **options(1))
+        ended = await pool.take(soon())
+        pool.put_back(ended)
+        ended.close()
+
+        found = await pool.take(soon())
+
+        assert found.is_open
+        assert server.connected == [ended, found]
+        assert found is not ended
+        assert pool.size == 1
+
+    asyncio.run(run())
+
+
+def test_an_idle_connection_is_used_before_a_new_one_is_made_for_one_that_ended():
+    async def run() -> None:
+        server = Server()
+        pool = AsyncConnectionPool(Link, server.connect_async, **options(2))
+        alive, ended = await pool.take(soon()), await pool.take(soon())
+        pool.put_back(alive)
+        pool.put_back(ended)
+        ended.close()
+
+        assert await pool.take(soon()) is alive
+        assert server.connected == [alive, ended]
+        assert pool.size == 1
+
+    asyncio.run(run())
+
+
+def test_a_task_keeps_its_turn_although_the_connection_it_was_given_has_ended():
+    async def run() -> None:
+        server = Server()
+        pool = AsyncConnectionPool(Link, server.connect_async, **options(1))
+        ended, served = await pool.take(soon()), list[int]()
+
+        async def pass_through(number: int) -> None:
+            mine = await pool.take(soon())
+            served.append(number)
+            pool.put_back(mine)
+
+        running = []
+        for number in range(3):
+            running.append(asyncio.ensure_future(pass_through(number)))
+            await asyncio.sleep(0)
+        pool.put_back(ended)
+        ended.close()  # before the first task runs
+        await asyncio.gather(*running)
+
+        assert served == [0, 1, 2]
+        assert ended not in server.connected[1:]
+        assert pool.size == 1
+
+    asyncio.run(run())
+
+
+def test_a_thread_keeps_its_turn_although_the_connection_it_was_given_is_too_old():
+    pool = ConnectionPool(Link, connect, **{**options(1), "idle": 0.0})
+    connection, served, running = pool.take(soon()), list[int](), []
+
+    def pass_through(number: int) -> None:
+        mine = pool.take(soon())
+        served.append(number)
+        pool.put_back(mine)
+
+    for number in range(3):
+        running.append(threading.Thread(target=pass_through, args=(number,)))
+        running[-1].start()
+        eventually(lambda: len(pool._waiting) == len(running), what="it waits")
+    pool.put_back(connection)
+    for one in running:
+        one.join(PATIENCE)
+
+    assert served == [0, 1, 2]
+    assert pool.size == 1
 
 
 def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():

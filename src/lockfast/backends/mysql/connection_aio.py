@@ -38,6 +38,7 @@ class MysqlConnection:
     is_borrowed = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
+        self.is_new: bool = True
         self.used_at: float = clock.now()
         self._clock = clock
         self._where = where

@@ -33,10 +33,11 @@ class MysqlConnection:
     A borrowed connection goes back to the application after each request.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_connection", "_patience", "_where", "used_at")
+    __slots__ = ("__weakref__", "_clock", "_connection", "_patience", "_where", "is_new", "used_at")
     is_borrowed = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
+        self.is_new: bool = True
         self.used_at: float = clock.now()
         self._clock = clock
         self._where = where

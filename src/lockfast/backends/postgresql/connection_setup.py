@@ -196,6 +196,7 @@ class LibpqConnection:
         "__weakref__",
         "_clock",
         "_connection",
+        "is_new",
         "prepared",
         "restore_queries",
         "used_at",
@@ -207,6 +208,7 @@ class LibpqConnection:
         self.where: str = where
         self.restore_queries: Sequence[Query] = ()
         self.prepared: set[bytes] | None = None
+        self.is_new: bool = True
         self.used_at: float = clock.now()
         self._clock = clock
         self._connection: PGconn | None = None

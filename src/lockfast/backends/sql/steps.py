@@ -18,6 +18,8 @@ from lockfast.errors import BackendUnavailable, LockError
 class PooledConnection(Protocol):
     """One connection, used by one request at a time; the object exists before it connects."""
 
+    is_new: bool
+    """Whether the connection was never connected; it is connected only once."""
     used_at: float
     is_borrowed: bool
     """Whether the connection goes back to the application after each request."""

@@ -82,14 +82,15 @@ class AsyncConnectionPool(Generic[ConnectionT]):
         Connecting is part of the request, and counts against the time of the request's turn.
         """
         turn = turn or Turn()
+        with self._state:
+            connection = self._idle.pop() if self._idle else self._next()
         while True:
-            with self._state:
-                connection = self._idle.pop() if self._idle else self._next()
             if connection is None:
                 connection = await self._turn(deadline, turn.patience)
             now = self._clock.now()
             until = turn.come(now, deadline=deadline)
-            if not connection.is_open:
+            if connection.is_new:
+                connection.is_new = False
                 try:
                     await self._connect(connection, until)
                 except BaseException:  # interrupted or unreachable, so free the slot
@@ -97,12 +98,28 @@ class AsyncConnectionPool(Generic[ConnectionT]):
                     self.discard(connection)
                     raise
                 return connection
-            unused = now - connection.used_at
-            if unused < self._idle_for and (
-                unused < TRUSTED_UNPOLLED_SECONDS or connection.is_sound()
-            ):
+            if self._is_usable(connection, now):
                 return connection
-            self.discard(connection)
+            connection = self._replace(connection)
+
+    def _is_usable(self, connection: ConnectionT, now: float) -> bool:
+        """Whether the connection, which was idle, may be used for another request."""
+        unused = now - connection.used_at
+        if unused >= self._idle_for or not connection.is_open:
+            return False
+        return unused < TRUSTED_UNPOLLED_SECONDS or connection.is_sound()
+
+    def _replace(self, connection: ConnectionT) -> ConnectionT | None:
+        """Close the connection; return another one in its place, so that the turn is kept.
+
+        A connection that has ended is not connected again, because the object still has the state
+        of its session, such as the names of the statements prepared there. Returns None if the pool
+        was closed meanwhile, and all connections made since are in use.
+        """
+        connection.close()
+        with self._state:
+            self._connections.discard(ref(connection))
+            return self._next()
 
     def _next(self) -> ConnectionT | None:
         """Return an idle or a new, unconnected connection; None if all connections are in use."""
