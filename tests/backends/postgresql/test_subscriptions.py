@@ -6,6 +6,9 @@ import os
 
 import pytest
 
+from lockfast import BackendUnavailable
+from lockfast.backends.postgresql import connection_aio, connection_threads
+from lockfast.backends.waiting import NotificationsUnavailable
 from lockfast.runtime import aio as runtime_of_tasks
 from lockfast.runtime import threads as runtime_of_threads
 from lockfast_challenge.processes import eventually
@@ -99,3 +102,30 @@ def test_nothing_is_left_when_it_is_closed(transport, server, channel) -> None:
         transport.flavour.call(one.close)
 
         eventually(lambda: other.execute(query + " AND pid <> pg_backend_pid()").fetchone() == (0,))
+
+
+def test_a_session_that_ends_before_the_proof_comes_is_not_taken_for_a_pooler(
+    transport, server, channel, monkeypatch
+) -> None:
+    """Otherwise the claims would poll for a minute before they subscribe again."""
+    listens = f"strpos(query, 'LISTEN \"{channel}\"') > 0 AND pid <> pg_backend_pid()"
+    end = f"SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE {listens}"
+    ended = []
+
+    def end_the_session(*_: object, **__: object) -> None:
+        ended.extend(server.run(end))
+
+    async def end_it_async(*_: object, **__: object) -> None:
+        end_the_session()
+
+    # The session ends at the moment when the proof would be sent.
+    is_sync = transport.flavour.name == "sync"
+    monkeypatch.setattr(transport.inner, "ask", end_the_session if is_sync else end_it_async)
+    for module in (connection_aio, connection_threads):
+        monkeypatch.setattr(module, "PROOF_TIMEOUT_SECONDS", PATIENCE)
+
+    with pytest.raises(BackendUnavailable, match="cannot be reached") as refused:
+        transport.subscribe(channel, print)
+
+    assert ended == [(True,)]
+    assert not isinstance(refused.value, NotificationsUnavailable)

@@ -289,6 +289,8 @@ class PostgresqlSubscription(Listener):
         if self._is_given_up:
             raise no_longer_wanted(where=self._connection.where)
         if self._proven not in done:
+            if self._connection.lost.done():
+                raise OperationalError("the connection ended")
             raise unproven(where=self._connection.where)
 
     def give_up(self) -> None:
