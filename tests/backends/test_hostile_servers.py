@@ -438,3 +438,34 @@ def test_tls_on_one_side_only_is_refused_in_time(scene, secure):
             ours.recovers(locks, name)
 
     for_each([(scene, secure), (secure, scene)], connect)
+
+
+GOODBYE = bytes.fromhex("15030300020100")
+"""The message with which a TLS server announces that it closes the connection."""
+
+
+def test_a_tls_handshake_cut_off_anywhere_is_an_outage(secure):
+    """A server that restarts or is full does that, so it does not prove that an option is wrong."""
+    flight, *_ = recorded(secure)
+    # The length of a signature varies by a few bytes, so the place of the last byte does too.
+    places = (0, 1, 5, 6, flight // 2, flight - 10)
+    ways = product(("close", "reset"), places)
+    cut_off = [Hostility(then, after=after) for then, after in ways]
+
+    def connect(hostility: Hostility) -> None:
+        with secure.hostile() as hostile:
+            name = new_name()
+            locks = secure.client(hostile.url)
+            hostile.turn(hostility)
+
+            error = secure.asked(locks, name)
+
+            assert hostile.has_struck.is_set()
+            assert isinstance(error, BackendUnavailable), repr(error)
+            # The server may also have no TLS, or ask for a certificate that we do not show.
+            for hint in ("closed the connection before", "does it speak TLS", "(tls_cert)?"):
+                assert hint in str(error)
+            hostile.heal()
+            secure.recovers(locks, name)
+
+    for_each([*cut_off, Hostility("close", GOODBYE)], connect)

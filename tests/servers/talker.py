@@ -13,14 +13,17 @@ def nothing(_: bytes) -> bytes:
 
 
 class Talker:
-    """Greets each connection and answers everything that it receives with chosen bytes."""
+    """Greets each connection and answers everything that it receives with chosen bytes.
+
+    If the answer is None, it closes the connection.
+    """
 
     def __init__(
         self,
         scheme: str,
         *,
         greeting: bytes = b"",
-        answer: Callable[[bytes], bytes] = nothing,
+        answer: Callable[[bytes], bytes | None] = nothing,
     ) -> None:
         self._greeting = greeting
         self._answer = answer
@@ -46,7 +49,11 @@ class Talker:
         try:
             connection.sendall(self._greeting)
             while data := connection.recv(65536):
-                connection.sendall(self._answer(data))
+                answer = self._answer(data)
+                if answer is None:
+                    connection.shutdown(socket.SHUT_RDWR)
+                    return
+                connection.sendall(answer)
         except OSError:
             return
 

@@ -34,7 +34,7 @@ def unreachable(
     `kind` is the server in words, such as "a Redis server". `reasons` are a store's own sentences
     for some types of errors.
     """
-    if isinstance(error, ssl.SSLError):
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_IN_TLS):
         return no_tls_connection(error, where=where)
     hint = _tls_hint(where, uses_tls=uses_tls)
     if isinstance(error, ProtocolError):
@@ -85,13 +85,19 @@ _SILENT = (
     "here{hint}?"
 )
 _NOT_REACHED = "{where} cannot be reached: {text}; is it {kind}{hint}?"
+_CLOSED = "{where} closed the connection before it had answered; is it {kind}{hint}?"
+# OpenSSL's errors for a connection that ended during the TLS handshake. asyncio reports most of
+# them as a ConnectionError. Other TLS errors mean that an option is wrong, but a server that is
+# full or restarting closes connections too.
+_CLOSED_IN_TLS = ssl.SSLEOFError, ssl.SSLZeroReturnError
 _REASONS: dict[type[BaseException], str] = {
     socket.gaierror: "{where}: this host name has no address; correct it, or check DNS",
     ConnectionRefusedError: "nothing listens at {where}; start the server, or correct the host and "
     "the port",
     TimeoutError: _SILENT,
     BlockingIOError: _SILENT,  # the kernel's error for a socket whose time is up
-    ConnectionError: "{where} closed the connection before it had answered; is it {kind}{hint}?",
+    ConnectionError: _CLOSED,
+    **dict.fromkeys(_CLOSED_IN_TLS, _CLOSED),
 }
 
 _SCHEME = re.compile(r"([\w+]+)://")

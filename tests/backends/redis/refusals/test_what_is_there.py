@@ -102,6 +102,17 @@ def test_tls_to_a_server_that_answers_without(refusal, talker):
     assert "if the server does not use TLS, write redis://" in str(error)
 
 
+def test_tls_to_a_server_that_closes_the_connection(refusal, talker):
+    """A server without TLS may do that, but also one that restarts, so the error is an outage."""
+    error = refusal(f"rediss://127.0.0.1:{talker(answer=lambda _: None).port}")
+
+    assert isinstance(error, BackendUnavailable)
+    assert "closed the connection before it had answered; is it a Redis server" in str(error)
+    assert str(error).endswith(
+        "does it speak TLS (if not, write redis://), or ask for our certificate (tls_cert)?"
+    )
+
+
 def test_a_certificate_for_another_name(refusal, tls):
     error = refusal(f"rediss://localhost:{tls}", tls_ca=certificates().authority)
 

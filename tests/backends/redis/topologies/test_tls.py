@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from both_flavours import number_waiting
+from servers.hostile import Hostile, Hostility
 from servers.redis import shared_tls_server
 from servers.redis_cluster import shared_tls_cluster
 from servers.redis_sentinels import shared_closed_sentinels
 
-from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError
+from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, OutcomeUnknown
 from lockfast_challenge.servers.certificates import certificates
 from lockfast_challenge.servers.redis import RedisServer, until
 from lockfast_challenge.servers.redis_sentinel import Sentinels
@@ -88,6 +90,48 @@ def _fail_over(servers, clients) -> None:
     else:
         for master in servers.masters():
             servers.fail_over(master)
+
+
+def test_a_waiting_claim_outlasts_tls_handshakes_that_are_cut_off(drivers):
+    """A balancer, or a server that restarts, may cut them off for a while."""
+    server = shared_tls_server()
+    [holder, _] = drivers(server.url, **options_of(server))
+    with Hostile(server.port, scheme="rediss") as hostile:
+        for one in drivers(hostile.url, **options_of(server)):
+            name = f"door {one.flavour}"
+            lease = holder.acquire(name)
+            waiting = one.begin_acquire(name, timeout=150.0)
+            until(lambda one=one: number_waiting(one.locks) == 1, what="a waiter")
+
+            hostile.turn(Hostility("close"))
+            hostile.reset()  # from now on, only new connections are left to be cut off
+            for _ in range(3):
+                hostile.has_struck.clear()
+                assert hostile.has_struck.wait(60.0)
+            hostile.heal()
+            holder.release(lease)
+
+            assert waiting.result(120.0).token > lease.token
+
+
+def test_an_outage_of_a_server_that_answered_does_not_question_its_address(drivers):
+    """In the TLS handshake too: the address and the options were right before."""
+    server = shared_tls_server()
+    with Hostile(server.port, scheme="rediss") as hostile:
+        for one in drivers(hostile.url, **options_of(server)):
+            one.release(one.acquire("door"))
+            hostile.turn(Hostility("close"))
+            hostile.reset()
+
+            # The first request may still go out on the connection of before.
+            until(lambda one=one: _is_said_to_have_answered(one), what="a new connection")
+            hostile.heal()
+
+
+def _is_said_to_have_answered(client) -> bool:
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)) as told:
+        client.acquire("door")
+    return "; it answered before, so the server or the network has failed" in str(told.value)
 
 
 def test_who_shows_no_certificate_is_refused_in_a_sentence(servers, drivers):
