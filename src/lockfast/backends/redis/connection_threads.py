@@ -162,7 +162,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
 
     def _credentials(self) -> Credentials:
         login = self._server.login
-        if login.provider is None:
+        if not login.has_provider:
             return login.fixed
         with provider_errors(where=self.where):
             return checked_credentials(login.provider.get_credentials())
@@ -174,6 +174,7 @@ class RedisTransport(SocketTransport[RedisConnection]):
             db=self._server.db,
             client_name=self._server.client_name,
             check=self._check_greeting,
+            has_provider=self._server.login.has_provider,
         )
 
     def _check_greeting(self, greeting: dict[Any, Any]) -> None:

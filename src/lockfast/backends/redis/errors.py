@@ -55,9 +55,14 @@ _FULL = "max number of clients"
 _NO_DATABASE = "{where}: there is no such database; see /number in the URL"
 
 
-def refused(refusal: ErrorReply, *, where: str) -> LockError:
-    """Return the error for a request that the server refused and did not carry out."""
+def refused(refusal: ErrorReply, *, where: str, has_provider: bool = False) -> LockError:
+    """Return the error for a request that the server refused and did not carry out.
+
+    With `has_provider`, the request logged in with what a credential provider returned.
+    """
     code, text = refusal.code, refusal.text
+    if has_provider and _login_code(refusal) in _WRONG_LOGIN:
+        return BackendUnavailable(_PROVIDED.format(where=where))
     mistake = _mistake(code, text)
     if mistake is not None:
         return ConfigurationError(mistake.format(where=where, text=text))
@@ -102,13 +107,18 @@ def unreachable(
     )
 
 
-def of_sentinel(refusal: ErrorReply, *, where: str) -> LockError:
-    """Return the error for a refusal by a Sentinel; Sentinels have a login of their own."""
+def _login_code(refusal: ErrorReply) -> str:
+    """Return the code of the refusal of a login; old servers send only a text."""
     text = refusal.text.lower()
-    login = next((code for needle, code in _LOGIN.items() if needle in text), refusal.code)
-    if login in _TO_SENTINEL:
+    return next((code for needle, code in _LOGIN.items() if needle in text), refusal.code)
+
+
+def of_sentinel(refusal: ErrorReply, *, where: str, has_provider: bool = False) -> LockError:
+    """Return the error for a refusal by a Sentinel; Sentinels have a login of their own."""
+    login = _login_code(refusal)
+    if login in _TO_SENTINEL and not (has_provider and login in _WRONG_LOGIN):
         return ConfigurationError(_TO_SENTINEL[login].format(where=where))
-    if "unknown command" in text:
+    if "unknown command" in refusal.text.lower():
         # Every Sentinel knows the command SENTINEL, and no other server does.
         scheme = "rediss" if "rediss+sentinel://" in where else "redis"
         return ConfigurationError(
@@ -116,7 +126,7 @@ def of_sentinel(refusal: ErrorReply, *, where: str) -> LockError:
             f"port is 26379 by default), or use {scheme}://HOST:PORT for a single server and "
             f"{scheme}+cluster:// for a cluster"
         )
-    return refused(refusal, where=where)
+    return refused(refusal, where=where, has_provider=has_provider)
 
 
 def server_words(greeting: object, field: str) -> str:
@@ -141,6 +151,13 @@ _LOGIN = {
     "authentication required": "NOAUTH",
     "hello must be called with": "NOAUTH",
 }
+_WRONG_LOGIN = frozenset({"NOAUTH", "WRONGPASS"})
+# While a password is rotated, the provider may return the new one too early or the old one for too
+# long. That passes, so it must not end waiting claims.
+_PROVIDED = (
+    "{where} rejected the user name or password that the credential_provider returned; it is asked "
+    "again on the next attempt, so correct it only if this persists"
+)
 _TO_SENTINEL = {
     "NOAUTH": "{where} asks for a password of its own; give sentinel_password",
     "WRONGPASS": "{where} rejected this user name or password; correct sentinel_username and "

@@ -30,6 +30,11 @@ class Login:
     """Any object with redis-py's `get_credentials`, and `get_credentials_async` for asyncio."""
 
     @property
+    def has_provider(self) -> bool:
+        """Whether a provider returns the credentials."""
+        return self.provider is not None
+
+    @property
     def fixed(self) -> Credentials:
         """The credentials that were given without a provider."""
         given = (self.username, self.password) if self.username else (self.password,)
@@ -67,8 +72,12 @@ def handshake(
     db: int,
     client_name: str,
     check: Callable[[dict[Any, Any]], None],
+    has_provider: bool,
 ) -> Handshake:
-    """Log in, name the connection and select the database; `check` is called with the greeting."""
+    """Log in, name the connection and select the database; `check` is called with the greeting.
+
+    `has_provider` says that a provider returned the credentials.
+    """
     hello = [b"HELLO", b"3"]
     if credentials:
         user, password = credentials if len(credentials) > 1 else (b"default", *credentials)
@@ -76,23 +85,23 @@ def handshake(
     if client_name:
         hello += [b"SETNAME", client_name.encode()]
     [greeting] = yield [packed(*hello)]
-    _check_accepted(greeting, where=where)
+    _check_accepted(greeting, where=where, has_provider=has_provider)
     if not isinstance(greeting, dict):
         raise ProtocolError(repr(greeting)[:40])
     check(greeting)
     if db:
         [selected] = yield [packed(b"SELECT", b"%d" % db)]
-        _check_accepted(selected, where=where)
+        _check_accepted(selected, where=where, has_provider=has_provider)
 
 
-def _check_accepted(reply: object, *, where: str) -> None:
+def _check_accepted(reply: object, *, where: str, has_provider: bool) -> None:
     if isinstance(reply, ErrorReply):
-        raise errors.refused(reply, where=where)
+        raise errors.refused(reply, where=where, has_provider=has_provider)
 
 
-def sentinel_handshake(credentials: Credentials, *, where: str) -> Handshake:
+def sentinel_handshake(credentials: Credentials, *, where: str, has_provider: bool) -> Handshake:
     """Log in to a Sentinel, without HELLO, which Sentinels older than 6.2 do not know."""
     if credentials:
         [reply] = yield [packed(b"AUTH", *credentials)]
         if isinstance(reply, ErrorReply):
-            raise errors.of_sentinel(reply, where=where)
+            raise errors.of_sentinel(reply, where=where, has_provider=has_provider)

@@ -6,11 +6,13 @@ import threading
 
 import pytest
 import redis
+from both_flavours import number_waiting
 from refusals import PASSWORD, Refusals
 from servers.redis import shared_server
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
-from lockfast.backends.redis import acl
+from lockfast.backends.redis import acl, errors
+from lockfast.backends.redis.resp import ErrorReply
 from lockfast.events import Renewed
 
 USER = "rotated"
@@ -151,6 +153,56 @@ def test_a_provider_that_fails_is_an_outage_of_its_own(flavour, server, caplog, 
 
     assert isinstance(error, BackendUnavailable)
     assert "the credential_provider failed" in str(error)
+
+
+def test_a_login_of_a_provider_that_is_rejected_is_an_outage(flavour, server, let_in, caplog):
+    """During a rotation it passes; the error says whose login it was."""
+    let_in("another-one")
+    provider = Provider()
+    provider.password = PASSWORD
+
+    error = Refusals([flavour], caplog, within=5.0)(server.url, credential_provider=provider)
+
+    assert isinstance(error, BackendUnavailable)
+    assert "rejected the user name or password that the credential_provider returned" in str(error)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "NOAUTH Authentication required.",
+        "WRONGPASS invalid username-password pair or user is disabled.",
+        "ERR invalid password",
+    ],
+)
+@pytest.mark.parametrize("refused", [errors.refused, errors.of_sentinel])
+def test_every_rejection_of_a_login_of_a_provider_is_an_outage(refused, reply):
+    """Sentinels have logins too, and servers before Redis 6 send no code."""
+    error = refused(ErrorReply(reply), where="redis://there", has_provider=True)
+
+    assert isinstance(error, BackendUnavailable)
+    assert "credential_provider" in str(error)
+
+
+def test_a_waiting_claim_outlasts_a_rotation_that_the_provider_learns_of_late(
+    flavour, admin, let_in, namespace, eventually
+):
+    """Until then the server rejects the old password, and the claim keeps its place."""
+    url, provider = shared_server().url, Provider()
+    let_in(provider.password, namespace=namespace)
+    lease = flavour.locks(url, namespace=namespace).lock("door").acquire(timeout=20)
+    locks = flavour.locks(url, namespace=namespace, credential_provider=provider)
+    waiting = flavour.start(locks.lock("door").acquire, timeout=150)
+    eventually(lambda: number_waiting(locks) == 1)
+
+    let_in("second", namespace=namespace)
+    end_connections(admin)
+    before = provider.asked
+    eventually(lambda: provider.asked > before + 2)
+    provider.password = "second"
+    lease.release()
+
+    assert waiting.result(120).token > lease.token
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,8 @@ class AsyncSentinelQuery(RedisTransport):
         super().__init__(address.sentinel.at(sentinel, where=where), clock=clock)
 
     async def _handshake(self) -> Handshake:
-        return sentinel_handshake(await self._credentials(), where=self.where)
+        credentials, login = await self._credentials(), self._server.login
+        return sentinel_handshake(credentials, where=self.where, has_provider=login.has_provider)
 
     async def masters(self, *, deadline: float) -> SentinelReply:
         """Return the masters that the Sentinel knows, or why it did not answer."""

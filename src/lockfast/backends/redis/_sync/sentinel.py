@@ -258,7 +258,8 @@ class SentinelQuery(RedisTransport):
         super().__init__(address.sentinel.at(sentinel, where=where), clock=clock)
 
     def _handshake(self) -> Handshake:
-        return sentinel_handshake(self._credentials(), where=self.where)
+        credentials, login = self._credentials(), self._server.login
+        return sentinel_handshake(credentials, where=self.where, has_provider=login.has_provider)
 
     def masters(self, *, deadline: float) -> SentinelReply:
         """Return the masters that the Sentinel knows, or why it did not answer."""
