@@ -154,8 +154,9 @@ def _at_socket(path: str, hosts: str, settings: Mapping[str, Any], *, where: str
         raise ConfigurationError("unix:// needs sockets that Python does not have on Windows")
     if hosts or not path.strip("/"):
         raise ConfigurationError("unix:// takes the path of a socket: unix:///run/redis.sock")
-    foreign = sorted(TLS_OPTIONS & settings.keys())
-    if foreign and settings.get("tls") is not False:
+    given = TLS_OPTIONS & settings.keys()
+    foreign = sorted(one for one in given if one != "tls" or settings[one])
+    if foreign:
         raise ConfigurationError(
             f"{where}: a socket of this machine has no TLS; leave {', '.join(foreign)} out"
         )

@@ -283,11 +283,21 @@ NEEDS_TLS = r"redis://h: tls_ca needs TLS; write rediss:// \(or add tls=true\), 
             "a socket of this machine has no TLS; leave tls out",
         ),
         ("unix:///run/redis.sock", {"tls_ca": "a"}, "has no TLS; leave tls_ca out"),
+        (
+            "unix:///run/redis.sock?tls=false",
+            {"tls_verify": "none", "tls_ca": "a"},
+            "has no TLS; leave tls_ca, tls_verify out",
+        ),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(url, options, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
         Locks(url, **options)
+
+
+def test_a_socket_without_tls_may_be_said_to_have_none():
+    """So a program may pass the same switch for every URL."""
+    Locks("unix:///run/redis.sock", tls=False).close()
 
 
 @pytest.mark.parametrize(
