@@ -52,7 +52,11 @@ class TlsOptions:
         last = self._made.get("last")
         try:
             files = [one for one in (self.ca, self.ca_path, self.cert, self.key) if one]
-            read = [(found.st_mtime_ns, found.st_ino) for found in map(os.stat, files)]
+            # The size too: a file that was read half written may be complete within the same tick
+            # of the file system's clock.
+            read = [
+                (found.st_mtime_ns, found.st_ino, found.st_size) for found in map(os.stat, files)
+            ]
             if last is None or last[0] != read:
                 self._made["last"] = last = read, self._new_context()
         except (OSError, ValueError):

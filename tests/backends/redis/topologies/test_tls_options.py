@@ -220,6 +220,21 @@ def test_files_that_fit_together_again_are_used(tmp_path, strangers):
     assert options.context() is options.context()
 
 
+def test_a_file_that_was_read_half_written_is_read_again(tmp_path, strangers):
+    """Both halves may have been written within one tick of the file system's clock."""
+    bundle = tmp_path / "bundle.pem"
+    shutil.copy(certificates().authority, bundle)
+    written_at = bundle.stat().st_mtime_ns
+    options = TlsOptions(ca=str(bundle))
+    before = options.context().get_ca_certs()
+
+    with bundle.open("a") as file:
+        file.write(Path(strangers).read_text())
+    os.utime(bundle, ns=(written_at, written_at))
+
+    assert len(options.context().get_ca_certs()) == len(before) + 1
+
+
 def test_files_that_cannot_be_used_from_the_start_are_an_error(strangers):
     with pytest.raises(OSError, match="KEY_VALUES_MISMATCH"):
         TlsOptions(cert=strangers, key=certificates().key).context()
