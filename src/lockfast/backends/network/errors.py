@@ -36,6 +36,8 @@ def unreachable(
     """
     if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_IN_TLS):
         return no_tls_connection(error, where=where)
+    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
+        return BackendUnavailable(_NO_NAME_SERVICE.format(where=where))
     hint = _tls_hint(where, uses_tls=uses_tls)
     if isinstance(error, ProtocolError):
         return ConfigurationError(
@@ -85,6 +87,11 @@ _SILENT = (
     "here{hint}?"
 )
 _NOT_REACHED = "{where} cannot be reached: {text}; is it {kind}{hint}?"
+# It also concerns a server that has answered before, so it is not adapted to that.
+_NO_NAME_SERVICE = (
+    "{where}: the name service did not answer, so the address of the host is unknown; check DNS on "
+    "this machine, or give the address itself"
+)
 _CLOSED = "{where} closed the connection before it had answered; is it {kind}{hint}?"
 # OpenSSL's errors for a connection that ended during the TLS handshake. asyncio reports most of
 # them as a ConnectionError. Other TLS errors mean that an option is wrong, but a server that is

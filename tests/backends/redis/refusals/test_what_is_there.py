@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 
 import pytest
@@ -23,10 +24,25 @@ def test_a_port_where_nothing_listens(refusal):
 
 
 def test_a_host_without_an_address(refusal):
-    error = refusal(f"redis://:{PASSWORD}@no-such-host.invalid:6379")
+    """Two dots side by side are in no host name, so no name service has to be reached."""
+    error = refusal(f"redis://:{PASSWORD}@no..such.host:6379")
 
     assert isinstance(error, BackendUnavailable)
     assert "this host name has no address; correct it, or check DNS" in str(error)
+
+
+@pytest.mark.parametrize("has_answered", [False, True])
+def test_a_name_service_that_does_not_answer(has_answered):
+    """The host may well have an address, and whether the server answered before says nothing."""
+    failed = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    error = errors.unreachable(failed, where="redis://h", has_answered=has_answered)
+
+    assert isinstance(error, BackendUnavailable)
+    assert str(error) == (
+        "redis://h: the name service did not answer, so the address of the host is unknown; check "
+        "DNS on this machine, or give the address itself"
+    )
 
 
 def test_a_server_that_says_nothing(refusal, talker):
