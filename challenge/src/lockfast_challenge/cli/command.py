@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from lockfast.cli.store import CONTEXT, tell, told
 from lockfast.core.descriptor import masked
 from lockfast_challenge.broken.registry import FLAWS
 from lockfast_challenge.checker.judge import judge
+from lockfast_challenge.cli.lock_class import broken_names, found, is_class, known_lock
 from lockfast_challenge.cli.play import ChallengeRequest, ProgressDisplay, as_scheduled, played
 from lockfast_challenge.cli.summary import show
 from lockfast_challenge.deployments.catalog import STORES
@@ -122,6 +124,7 @@ Examples:
   lockfast challenge --start zookeeper --time 600 --report zookeeper.html
   lockfast challenge redis://staging.internal --faults holder-frozen
   lockfast challenge --lock bare-delete --report why.html
+  lockfast challenge --lock my_locks:RedisLock --start redis
 
 \b
 Exit codes:
@@ -198,9 +201,11 @@ LARGEST_SEED = 2**31
 @click.option("--history", metavar="FOLDER", help="Keep what each client saw, as JSON lines.")
 @click.option(
     "--lock",
-    type=click.Choice([flaw.name for flaw in FLAWS]),
+    callback=known_lock,
+    shell_complete=broken_names,
     metavar="NAME",
-    help="Run one of the locks that are broken, by the faults that find it, until they do.",
+    help="Run one of the locks that are broken, by the faults that find it, until they do; or, as "
+    "module:Class, a lock of your own on --start STORE or a URL.",
 )
 @click.option("--replay", metavar="FOLDER", help="Judge a kept history again; nothing is run.")
 @click.option(
@@ -230,11 +235,14 @@ def challenge(
     Processes contend for several names while faults strike, one kind after the other on each
     name, and what each of them saw is judged. Locks that are in use are not touched.
     """
-    if sum(one is not None for one in (url, start, replay, lock)) != 1:
+    is_own = is_class(lock)
+    if sum(one is not None for one in (url, start, replay, None if is_own else lock)) != 1:
         raise click.UsageError(
             "say what to challenge, and only that: a URL, --start STORE, --lock NAME or "
-            "--replay FOLDER"
+            "--replay FOLDER; --lock module:Class needs one of the first two"
         )
+    if is_own and replay is not None:
+        raise click.UsageError("--replay judges what is there: leave out --lock")
     request = ChallengeRequest(
         url=url,
         start=start or "",
@@ -247,6 +255,8 @@ def challenge(
             request = as_scheduled(request, flaw)
     with told(as_json=as_json), stopping() as end:
         page_at = None if report is None else _writable(Path(report))
+        if lock is not None and is_own:
+            request = replace(request, lock=found(lock))
         if replay is None:
             folder = None if history is None else _empty(Path(history))
             outcome = _played(request, folder, end)

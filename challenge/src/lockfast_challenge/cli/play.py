@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lockfast.model import Capabilities
     from lockfast_challenge.broken.registry import Flaw
     from lockfast_challenge.cli.command import Stopping
+    from lockfast_challenge.cli.lock_class import LockClass
     from lockfast_challenge.clients.fork_server import Order
     from lockfast_challenge.faults.fault import Deployment, Fault
     from lockfast_challenge.outcome import Outcome, Workload
@@ -177,7 +178,29 @@ class ChallengeRequest:
     """Kinds of fault; empty for all that can be made."""
     may_break: bool
     flaw: Flaw | None = None
-    """The flaw of the broken lock to run, on the schedule that finds it; None to run Lockfast."""
+    """The flaw of the broken lock to run, on the schedule that finds it; None if none is run."""
+    lock: LockClass | None = None
+    """The user's own lock to run; None to run Lockfast, or a broken lock."""
+
+    @property
+    def lock_name(self) -> str:
+        """The name of the lock in the setting of the run."""
+        if self.lock is not None:
+            return self.lock.dotted
+        return "lockfast" if self.flaw is None else self.flaw.name
+
+    @property
+    def makes(self) -> str | tuple[str, ...]:
+        """The contender classes of the run."""
+        if self.lock is not None:
+            return self.lock.dotted
+        return LOCKFAST if self.flaw is None else self.flaw.lock
+
+    def mixture(self, url: str) -> tuple[str, ...]:
+        """Return the workloads of a mixture that the lock offers; empty if one was requested."""
+        if self.workload:
+            return ()
+        return mixed_workloads(url, ttl=self.ttl) if self.lock is None else self.lock.workloads
 
 
 def as_scheduled(request: ChallengeRequest, flaw: Flaw) -> ChallengeRequest:
@@ -246,6 +269,8 @@ def played(
     request: ChallengeRequest, *, folder: Path | None, display: ProgressDisplay, end: Stopping
 ) -> Outcome:
     """Run the challenge and return the outcome, whose `not_made` says why faults were left out."""
+    if request.lock is not None:
+        request.lock.check_workload(request.workload)
     with ExitStack() as stack:
         deployment = stack.enter_context(_deployment(request, display))
         kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -260,11 +285,11 @@ def played(
             _check_reachable(request.url, display)
         setting = Setting(
             store=deployment.store,
-            lock="lockfast" if request.flaw is None else request.flaw.name,
+            lock=request.lock_name,
             workload=request.workload or MIXED_NAME,
             clients=request.clients,
             names=request.names,
-            workloads=() if request.workload else mixed_workloads(deployment.url, ttl=request.ttl),
+            workloads=request.mixture(deployment.url),
             seed=request.seed,
             seconds=request.seconds,
             ttl=request.ttl,
@@ -283,12 +308,14 @@ def played(
                     setting,
                     deployment,
                     folder=kept,
-                    make=LOCKFAST if request.flaw is None else request.flaw.lock,
+                    make=request.makes,
                     progress=tell,
                     stops_at_first=request.flaw is not None,
                     clocks_ahead=() if request.flaw is None else request.flaw.schedule.clocks_ahead,
                 )
         except (ClientFailed, NothingStarted) as error:
+            if request.lock is not None:
+                raise ConfigurationError(f"--lock {request.lock.dotted}: {error}") from error
             raise BackendUnavailable(str(error)) from error
         outcome.not_made |= barred
         return outcome

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lockfast_challenge.clients.diary import Diary, note
 from lockfast_challenge.clients.fork_server import ForkServer
 from lockfast_challenge.clients.player import ClientSignals, Player
-from lockfast_challenge.contender import made_by
+from lockfast_challenge.contender import is_closed_at_end, made_by, opened
 from lockfast_challenge.outcome import WORKLOADS
 from lockfast_challenge.resource import ResourceClient
 
@@ -43,17 +43,18 @@ def play(order: Order) -> None:
     make = made_by(order.make)
     before = open_counts()
     in_use = OpenInUse()
-    with make(order.url, ttl=order.ttl, clock_ahead=order.clock_ahead) as contender:
+    with opened(make, order.url, ttl=order.ttl, clock_ahead=order.clock_ahead) as contender:
         player = Player(order, contender, diary=diary, signals=signals, resource=resource)
         player.play(after_turn=in_use.look)
-    after = settled(before)
-    note(
-        Path(order.last_words),
-        descriptors=(before[0], after[0]),
-        threads=(before[1], after[1]),
-        in_use=in_use.quarters(),
-        turns=in_use.turns,
-    )
+    if is_closed_at_end(make):
+        after = settled(before)
+        note(
+            Path(order.last_words),
+            descriptors=(before[0], after[0]),
+            threads=(before[1], after[1]),
+            in_use=in_use.quarters(),
+            turns=in_use.turns,
+        )
     signals.ignore_interrupts()
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from lockfast.model import ALL
-from lockfast_challenge.contender import NotGranted
+from lockfast_challenge.contender import NotGranted, as_held
 from lockfast_challenge.outcome import WORKLOADS
 from lockfast_challenge.resource import TooLate
 
@@ -170,12 +170,12 @@ class Player:
     def _acquire(self, turn: PlayerTurn) -> HeldLock | None:
         capacity = self._workload.capacity
         one = self._diary.begin("acquire", turn.name, weight=turn.weight, capacity=capacity)
-        held: HeldLock | None = None
+        found: HeldLock | None = None
         try:
             with self._interruptible():
-                held = self._request(turn)
+                found = self._request(turn)
         except KeyboardInterrupt:
-            if held is None:
+            if found is None:
                 one.end("unknown", reason="interrupted")
                 return None
         except NotGranted as error:
@@ -183,6 +183,10 @@ class Player:
             return None
         except Exception as error:  # noqa: BLE001 - whatever a lock raises else, nobody knows
             one.end("unknown", reason=_described(error))
+            return None
+        held = as_held(found)
+        if held is None:
+            one.end("fail", reason="it was not acquired")
             return None
         one.end("ok", token=held.token)
         return held

@@ -164,7 +164,9 @@ def again(setting: Setting, *, where: str = "", all_faults: bool = False) -> str
     """
     words = ["lockfast", "challenge"]
     same = ["--seed", str(setting.seed), "--time", f"{setting.seconds:g}"]
-    if setting.lock != "lockfast":  # a broken lock has a schedule of its own
+    if ":" in setting.lock:  # a class of the user's
+        words += ["--lock", setting.lock]
+    elif setting.lock != "lockfast":  # a broken lock has a schedule of its own
         return shlex.join([*words, "--lock", setting.lock, *same])
     words += [where] if where else ["--start", setting.store]
     words += [*same, "--names", str(setting.names), "--clients", str(setting.clients)]
