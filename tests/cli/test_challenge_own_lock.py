@@ -45,6 +45,13 @@ OWN_LOCKS = '''
             return time.monotonic() < self.until
 
 
+    class SaysYes(Holds):
+        """Returns no lock."""
+
+        def acquire(self, name, timeout):
+            return True
+
+
     class LetsAllIn(Holds):
         """Takes no for an answer, and goes on."""
 
@@ -63,11 +70,13 @@ def _challenged(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_locks.py").write_text(dedent(OWN_LOCKS))
 
-    def challenge(*arguments: str) -> tuple[int, dict]:
+    def challenge(*arguments: str, errors: bool = False) -> tuple[int, dict]:
         # -P, because `python -m` alone would look for modules in the current directory.
         command = [sys.executable, "-P", "-m", "lockfast", "challenge", *arguments, "--json"]
         process = cli.start_program(command)
         said, told = process.communicate(timeout=240)
+        if errors:
+            return process.returncode, json.loads(told.splitlines()[-1])
         assert said, told.decode()
         return process.returncode, json.loads(said)
 
@@ -94,6 +103,14 @@ def test_a_lock_that_lets_two_in_is_found_on_a_server_that_is_there(challenged):
 
     assert (code, answer["verdict"]) == (1, "invalid")
     assert "overlap" in {one["kind"] for one in answer["findings"]}
+
+
+def test_a_lock_that_cannot_be_released_is_told_with_what_to_do(challenged):
+    code, answer = challenged("--lock", "own_locks:SaysYes", shared_server().url, errors=True)
+
+    assert (code, answer["error"]) == (78, "ConfigurationError")
+    assert "a client could not begin" in answer["message"]
+    assert "return the held lock, or None" in answer["message"]
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,11 @@ def played(
                 )
         except (ClientFailed, NothingStarted) as error:
             if request.lock is not None:
-                raise ConfigurationError(f"--lock {request.lock.dotted}: {error}") from error
+                # Of a traceback, the last line says what to do.
+                reason = str(error).strip().splitlines()[-1]
+                raise ConfigurationError(
+                    f"--lock {request.lock.dotted}: a client could not begin: {reason}"
+                ) from error
             raise BackendUnavailable(str(error)) from error
         outcome.not_made |= barred
         return outcome
