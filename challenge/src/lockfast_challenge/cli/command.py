@@ -130,7 +130,7 @@ Examples:
 Exit codes:
   0 valid: nothing wrong was seen; 1 invalid; 70 unknown: too little shown;
   69 the store is not available;
-  78 a server, a driver, a fault or what the workload needs is missing;
+  78 a server, driver, fault, class or what the workload needs is missing;
   130 Ctrl-C, and nothing was wrong until then: the verdict is unknown
 """
 
