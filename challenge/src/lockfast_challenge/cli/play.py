@@ -231,8 +231,14 @@ def mixed_workloads(url: str, *, ttl: float) -> tuple[str, ...]:
 
 
 def check_workload(request: ChallengeRequest) -> None:
-    """Raise ConfigurationError if the store does not offer the workload; connect to nothing."""
+    """Raise ConfigurationError if the workload is not offered; connect to nothing.
+
+    What is offered depends on the user's own lock, or else on the store.
+    """
     if request.flaw is not None:
+        return
+    if request.lock is not None:
+        request.lock.check_workload(request.workload)
         return
     url = example_url(request.start, ttl=request.ttl) if request.url is None else request.url
     missing = _missing_by_workload(url, request.ttl)
@@ -269,8 +275,6 @@ def played(
     request: ChallengeRequest, *, folder: Path | None, display: ProgressDisplay, end: Stopping
 ) -> Outcome:
     """Run the challenge and return the outcome, whose `not_made` says why faults were left out."""
-    if request.lock is not None:
-        request.lock.check_workload(request.workload)
     with ExitStack() as stack:
         deployment = stack.enter_context(_deployment(request, display))
         kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
