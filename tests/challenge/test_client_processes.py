@@ -13,6 +13,7 @@ import pytest
 from challenge.one_fleet import order
 from puppets import environment
 
+from lockfast_challenge.clients import __main__ as clients_main
 from lockfast_challenge.clients import process as process_module
 from lockfast_challenge.clients.fleet import Fleet
 from lockfast_challenge.clients.process import ClientFailed, end_clients, start_client
@@ -243,3 +244,25 @@ late = Late()
 ClientSignals().ignore_interrupts()
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+# -- what a client counts ------------------------------------------------------------------------
+
+
+def test_each_quarter_of_the_turns_has_its_least_and_its_largest_count(monkeypatch):
+    """Also of many turns, of which only the least and the largest of each stretch are kept."""
+    in_use = clients_main.OpenInUse()
+    for turn in range(1000):
+        monkeypatch.setattr(clients_main, "open_counts", lambda turn=turn: (10 + turn % 7, 2))
+        in_use.look()
+
+    assert in_use.turns == 1000
+    assert in_use.quarters() == [((10, 2), (16, 2))] * 4
+
+
+def test_of_very_few_turns_nothing_is_told():
+    in_use = clients_main.OpenInUse()
+    for _ in range(3):
+        in_use.look()
+
+    assert in_use.quarters() == []
