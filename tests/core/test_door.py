@@ -192,3 +192,39 @@ def test_the_least_time_of_a_hold_counts_anew_when_the_clock_was_put_back() -> N
 
     assert isinstance(door.arrive(after, now=402.0), Held)
     assert isinstance(door.arrive(after, now=403.0), Grant)
+
+
+def test_a_hold_whose_time_is_over_is_neither_renewed_nor_released() -> None:
+    """No other claim has asked since, so the entry is still there when the late request comes."""
+    for verb in ("renew", "release"):
+        door = Door()
+        door.arrive(Claim("1", "door", "a", "", 1, 1, 5.0), now=10.0)
+
+        if verb == "renew":
+            assert door.renew("1", now=15.0, ttl=5.0) is Renewal.LOST
+        else:
+            assert not door.release("1", now=15.0)
+
+        assert isinstance(door.arrive(Claim("2", "door", "b", "", 1, 1, 5.0), now=15.0), Grant)
+
+
+def test_a_repeated_arrival_holds_for_its_ttl_from_the_repeat() -> None:
+    """The client counts from the repeat, so the store must not end the hold before."""
+    door = Door()
+    claim = Claim("1", "door", "a", "", 1, 1, 5.0)
+    door.arrive(claim, now=10.0)
+    door.arrive(claim, now=14.0)
+
+    other = door.arrive(Claim("2", "door", "b", "", 1, 1, 5.0), now=18.0)
+
+    assert isinstance(other, Held)
+
+
+def test_a_late_copy_of_a_withdrawn_claim_is_refused() -> None:
+    door = Door()
+    claim = Claim("1", "door", "a", "", 1, 1, 5.0)
+    door.withdraw(claim, now=10.0, tombstone=True)
+
+    assert isinstance(door.arrive(claim, now=11.0), Held)
+
+    assert isinstance(door.arrive(Claim("2", "door", "b", "", 1, 1, 5.0), now=11.0), Grant)

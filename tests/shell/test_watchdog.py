@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from virtual import virtual
 
-from lockfast import LeaseLost, Locks, OutcomeUnknown
+from lockfast import AsyncLocks, LeaseLost, Locks, OutcomeUnknown
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
 from lockfast.backends.memory._sync.backend import MemoryBackend
 from lockfast.backends.memory.store import MemoryStore
 from lockfast.testing import (
@@ -291,6 +292,38 @@ def test_the_first_call_after_a_sleep_tells_of_the_loss() -> None:
         lease.check()
     clock.longest_sleep = 0.005
     locks.close()
+
+
+def test_a_thread_does_not_trust_a_lease_that_ended_while_the_background_slept() -> None:
+    clock = ManualClock()
+    clock.longest_sleep = 60.0  # the watchdog is asleep, as after a suspend
+    locks = Locks.from_backend(MemoryBackend(clock=clock, store=MemoryStore(clock)), clock=clock)
+    lease = locks.lock("door").acquire()
+    clock.advance(3600)
+
+    assert not lease.is_trusted
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+    clock.longest_sleep = 0.005
+    locks.close()
+
+
+def test_a_task_does_not_trust_a_lease_that_ended_while_the_background_slept() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        backend = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
+        locks = AsyncLocks.from_backend(backend, clock=clock)
+        lease = await locks.lock("door").acquire()
+        clock.advance(3600)  # nothing is awaited from here, so the background cannot run
+
+        assert not lease.is_trusted
+        with pytest.raises(LeaseLost):
+            lease.check()
+
+        await locks.aclose()
+
+    asyncio.run(main())
 
 
 def test_closing_does_not_release_under_the_feet_of_another_thread() -> None:

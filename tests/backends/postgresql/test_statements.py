@@ -139,6 +139,53 @@ def test_who_waits_for_a_row_that_is_changed_has_its_whole_ttl(
     assert row(server, tables)["until"] >= let_go + 10
 
 
+# -- confirming an admission -----------------------------------------------------------
+
+
+def admit(server, tables, claim_id: str, *, until: float) -> None:
+    """Add an admitted claim, as the release of another claim does."""
+    server.run(
+        f"INSERT INTO {tables.place} (key, arrived, id, client, owner, weight, ttl, lock_delay,"
+        " min_hold, standing, until, since, token, bell)"
+        " VALUES (%s, 1, %s, 'client', '', 1, 10, 0, 0, 1, %s, 0, 7, '')",
+        storage_key("test", "door"),
+        claim_id,
+        until,
+    )
+
+
+def test_an_admission_is_confirmed_within_its_window(transport, server, tables, statements) -> None:
+    transport.run(statements.take_new(claim("a")))
+    admit(server, tables, "b", until=9e9)
+
+    assert transport.run(statements.confirm(claim("b"), 1)) == [(7,)]
+
+    [(standing, lasts)] = server.run(f"SELECT standing, until - since FROM {tables.place}")
+    assert standing == 0
+    assert lasts == pytest.approx(10, abs=0.001)
+
+
+def test_an_admission_is_not_confirmed_after_its_window(
+    transport, server, tables, statements
+) -> None:
+    """The next in line may be let in from then on, although the entry is still there."""
+    transport.run(statements.take_new(claim("a")))
+    admit(server, tables, "b", until=1.0)
+
+    assert transport.run(statements.confirm(claim("b"), 1)) == []
+
+    assert server.run(f"SELECT standing, until FROM {tables.place}") == [(1, 1.0)]
+
+
+def test_an_admission_is_not_confirmed_for_another_claim(
+    transport, server, tables, statements
+) -> None:
+    transport.run(statements.take_new(claim("a")))
+    admit(server, tables, "b", until=9e9)
+
+    assert transport.run(statements.confirm(claim("c"), 1)) == []
+
+
 # -- together --------------------------------------------------------------------------
 
 

@@ -112,6 +112,19 @@ def test_a_deadline_that_the_clock_cut_is_written_by_the_request_that_it_refuses
     assert before < first[8] == second[8] <= first[0] + MAX_TTL
 
 
+@pytest.mark.parametrize(("verb", "argument"), [("release", ""), ("renew", 9_000_000)])
+def test_a_claim_that_has_lost_the_name_changes_nothing_of_its_successors(node, verb, argument):
+    """Not even a late request for the earlier claim ends the later hold, or extends it."""
+    acquire(node, "earlier", attempt=1)
+    node.ask("release", "earlier", "")
+    acquire(node, "later", attempt=1)
+    before = node.client.hgetall(node.about_door[0])
+
+    assert node.ask(verb, "earlier", argument)[2] == 0
+
+    assert node.client.hgetall(node.about_door[0]) == before
+
+
 def test_a_late_raise_lowers_no_token(node):
     token = acquire(node, "mine", attempt=1)[3]
 
