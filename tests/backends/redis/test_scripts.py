@@ -13,7 +13,7 @@ from lockfast.backends.redis import replies, requests
 from lockfast.backends.redis.scripts import redis_script
 from lockfast.core.door import ADMISSION_WINDOW_SECONDS, TOMBSTONE_SECONDS, Door
 from lockfast.errors import ConfigurationError
-from lockfast.model import ALL, Claim, Grant, Held
+from lockfast.model import ALL, Claim, Grant, Held, Renewal
 from lockfast.options import LONGEST_TTL
 
 
@@ -61,6 +61,23 @@ def test_the_scripts_answer_as_the_door_does(kind: str, seed: int, scripted: Scr
 
     assert walk.counts["Grant"] > 5
     assert walk.counts["Held"] > 5
+
+
+@pytest.mark.parametrize("verb", ["renew", "release"])
+def test_a_lone_hold_whose_time_is_over_is_neither_renewed_nor_released(
+    verb: str, scripted: Scripted
+) -> None:
+    """Nobody has asked since, so its record is still there when the late request comes."""
+    late, successor = claim(1, ttl=5.0), claim(2, client="other", ttl=5.0)
+    scripted.arrive(late)
+    scripted.now += 5.0
+
+    if verb == "renew":
+        assert scripted.renew(late) is Renewal.LOST
+    else:
+        assert not scripted.release(late, tombstone=False)
+
+    assert isinstance(scripted.arrive(successor), Grant)
 
 
 class Walk:
