@@ -54,7 +54,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
 
 .PHONY: test
 test: $(STAMP)-compiled ## Set up everything needed and run the tests, but for those of `make check` and `make soak`
@@ -143,6 +143,20 @@ challenge: $(STAMP) ## Let the challenge catch the broken locks, 20 seeds of eac
 $(STAMP)-compiled: $(STAMP)
 	$(RUN) -m pytest --collect-only -qq >/dev/null || true
 	touch $@
+
+# Neither belongs to `make test`: the first takes up to 20 minutes, the second hours. Both go on where
+# an earlier run ended.
+.PHONY: mutants
+mutants: $(STAMP)-compiled ## Let the tests catch each of a list of defects, put into copies; 20 minutes
+	$(RUN) tools/system_packages.py
+	$(RUN) tools/newer_servers.py
+	$(RUN) tools/mutants.py
+
+.PHONY: mutants-challenge
+mutants-challenge: $(STAMP) ## Let the challenge catch those that a client can observe; hours
+	$(RUN) tools/system_packages.py
+	$(RUN) tools/newer_servers.py
+	$(RUN) tools/mutants.py --challenge
 
 .PHONY: format
 format: $(STAMP) ## Format the code and sort its imports

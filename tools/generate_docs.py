@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import mutants
 from lockfast import errors, urls
 from lockfast_challenge.broken.registry import FLAWS
 from lockfast_challenge.deployments.catalog import STORES, own_servers
@@ -45,6 +46,7 @@ PAGES = (
     "docs/reference/capabilities.md",
     "docs/reference/errors.md",
     "docs/reference/faults.md",
+    "docs/reference/mutants.md",
 )
 LINE_LENGTH = 100
 BROKEN = ROOT / "challenge" / "src" / "lockfast_challenge" / "broken"
@@ -290,6 +292,8 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "faults": faults_table,
     "broken-locks": broken_locks_table,
     "lock-polling": polling_source,
+    "mutants": mutants.table,
+    "mutants-dates": mutants.dates,
     **{
         f"lock-{re.sub('(?<!^)(?=[A-Z])', '-', lock).lower()}": partial(source_of, lock)
         for lock in re.findall(r"^class (\w+)\(", LOCKS, re.MULTILINE)
