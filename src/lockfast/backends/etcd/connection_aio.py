@@ -19,7 +19,7 @@ from lockfast.backends.etcd.http2.grpc import (
     head,
 )
 from lockfast.backends.network.codec import SILENCE_SECONDS
-from lockfast.backends.network.connection_aio import Connector
+from lockfast.backends.network.connection_aio import BufferedConnection, Connector
 from lockfast.backends.waiting.listener_aio import Listener
 from lockfast.errors import LockError
 from lockfast.runtime import fork
@@ -127,10 +127,11 @@ class PendingCall(UnaryCall):
             self.outcome.set_result(self.result(end))
 
 
-class EtcdConnection(asyncio.Protocol):
+class EtcdConnection(BufferedConnection):
     """One connection; all its times are on the loop's clock."""
 
     def __init__(self, *, lost: Callable[[EtcdConnection], None]) -> None:
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self.handshake_done: asyncio.Future[None] = self._loop.create_future()
         self.http2: Http2Connection = Http2Connection()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lockfast.backends.network.target import Handshake, Target, Unreachable
     from lockfast.runtime.clock import Clock
 
-__all__ = ["Connector", "SocketConnection", "SocketTransport", "dial"]
+__all__ = ["BufferedConnection", "Connector", "SocketConnection", "SocketTransport", "dial"]
 
 # Making a connection.
 
@@ -118,19 +118,39 @@ each receive; depending on the state of the heap, that takes up to 12 µs of the
 time that acquire and release take."""
 
 
-class SocketConnection(asyncio.BufferedProtocol):
+class BufferedConnection(asyncio.BufferedProtocol):
+    """Receives into one buffer, and passes on what it received."""
+
+    def __init__(self) -> None:
+        self._received = memoryview(bytearray(RECEIVE_BYTES))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the buffer to receive into."""
+        del sizehint
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Process what was received."""
+        self.data_received(bytes(self._received[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """Process the data."""
+        raise NotImplementedError
+
+
+class SocketConnection(BufferedConnection):
     """One connection; all its times are on the loop's clock."""
 
     _special_reply: type | None = None
     """Class of the replies that go to `_take` instead of the next request in the queue."""
 
     def __init__(self, codec: Codec, *, where: str) -> None:
+        super().__init__()
         self.where = where
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self._end: BaseException | None = None
         self._codec = codec
-        self._received = memoryview(bytearray(RECEIVE_BYTES))
         self._outbox: list[bytes] = []
         # Three columns, with an entry for each request that was sent or will be sent in this turn
         # of the loop: the receiver of the reply, the deadline and, once the request was sent, the
@@ -239,15 +259,6 @@ class SocketConnection(asyncio.BufferedProtocol):
             self._sent_at.extend([self._loop.time()] * unsent)
             self._write(b"".join(self._outbox))
         self._outbox.clear()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the buffer to receive into."""
-        del sizehint
-        return self._received
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Process what was received."""
-        self.data_received(bytes(self._received[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Pass the replies to the requests that wait for them."""
