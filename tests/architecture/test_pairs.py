@@ -50,9 +50,7 @@ DIFFERENCES = {
     },
     "backends/network/connection": {
         "SocketConnection": "one is driven by the loop, the other by the thread that asks",
-        "BlockingSocket": "a socket with a deadline; a loop has its own transports",
         "BufferedConnection": "asyncio would allocate a large buffer for each receive",
-        "IdleConnections": "threads take and return connections; tasks share one",
     },
 }
 

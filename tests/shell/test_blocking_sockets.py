@@ -12,14 +12,9 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from lockfast import BackendUnavailable
+from lockfast.backends.network.blocking_socket import BlockingSocket, IdleConnections, shut_down
 from lockfast.backends.network.codec import NotSent
-from lockfast.backends.network.connection_threads import (
-    BlockingSocket,
-    IdleConnections,
-    SocketConnection,
-    SocketTransport,
-    shut_down,
-)
+from lockfast.backends.network.connection_threads import SocketConnection, SocketTransport
 from lockfast.backends.network.target import Target
 from lockfast.backends.redis.resp import RespCodec
 from lockfast.runtime.clock import Clock

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lockfast.backends.network.connection_threads import BlockingSocket
+from lockfast.backends.network.blocking_socket import BlockingSocket
 from lockfast.platforms import here
 from lockfast.runtime.clock import Clock
 from lockfast.runtime.timers import SPIN_BACKOFF_LIMIT, SpinBudget

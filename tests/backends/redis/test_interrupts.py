@@ -25,6 +25,7 @@ TOUCHED = {
     for one in (
         "backends/redis/connection_threads.py",
         "backends/waiting/listener_threads.py",
+        "backends/network/blocking_socket.py",
         "backends/network/connection_threads.py",
         "backends/redis/_sync/waiting.py",
         "backends/waiting/_sync/wakeups.py",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lockfast.backends.network.connection_threads import TRUSTED_UNPOLLED_SECONDS
+from lockfast.backends.network.blocking_socket import TRUSTED_UNPOLLED_SECONDS
 from lockfast.backends.redlock._sync.backend import RedlockBackend
 from lockfast.backends.redlock._sync.reconnect import Reconnect
 from lockfast.backends.redlock.nodes_threads import NodeConnection, Nodes, NodeTransport

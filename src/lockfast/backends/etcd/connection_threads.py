@@ -17,7 +17,8 @@ from lockfast.backends.etcd.http2.grpc import (
     WatchPing,
     head,
 )
-from lockfast.backends.network.connection_threads import BlockingSocket, Connector
+from lockfast.backends.network.blocking_socket import BlockingSocket
+from lockfast.backends.network.connection_threads import Connector
 from lockfast.backends.waiting.listener_threads import Listener
 from lockfast.errors import LockError
 
