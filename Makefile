@@ -57,7 +57,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
 
 .PHONY: test
-test: $(STAMP)-compiled ## Set up everything needed and run the tests, but for those of `make check` and `make soak`
+test: $(STAMP)-compiled ## Set up everything needed, and run the tests
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
 	$(RUN) -m pytest -n auto --durations=10 $(addprefix --ignore=,$(CHECKED))
@@ -134,7 +134,7 @@ $(STAMP)-bench: $(STAMP)
 	touch $@
 
 .PHONY: challenge
-challenge: $(STAMP) ## Let the challenge catch the broken locks, 20 seeds of each; half an hour
+challenge: $(STAMP) ## Let the challenge catch broken locks; half an hour
 	$(RUN) tools/system_packages.py
 	$(RUN) -m lockfast_challenge.broken
 
@@ -147,13 +147,13 @@ $(STAMP)-compiled: $(STAMP)
 # Neither belongs to `make test`: the first takes up to 20 minutes, the second hours. Both go on where
 # an earlier run ended.
 .PHONY: mutants
-mutants: $(STAMP)-compiled ## Let the tests catch each of a list of defects, put into copies; 20 minutes
+mutants: $(STAMP)-compiled ## Let the tests catch defects put into copies; 20 minutes
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
 	$(RUN) tools/mutants.py
 
 .PHONY: mutants-challenge
-mutants-challenge: $(STAMP) ## Let the challenge catch those that a client can observe; hours
+mutants-challenge: $(STAMP) ## Let the challenge catch these defects; hours
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
 	$(RUN) tools/mutants.py --challenge
@@ -169,7 +169,7 @@ generate: $(STAMP) ## Write the sync flavour and the generated parts of the docs
 	$(RUN) tools/generate_docs.py
 
 .PHONY: docs
-docs: $(STAMP) ## Build the documentation site into build/site, without a network
+docs: $(STAMP) ## Build the documentation site into build/site
 	$(RUN) tools/build_site.py
 
 .PHONY: wheel
