@@ -206,7 +206,7 @@ class Contest:
         return self.numbers[planned.draw.anybody], fault.role == "anybody"
 
     def _recover(self, exits: int, strikes: int) -> Iterator[float]:
-        """Go on after a quiet stretch, which begins anew if the servers are struck in it.
+        """Go on after a quiet stretch, which starts again if the servers are struck in it.
 
         `exits` and `strikes` are how many deaths and strikes on the servers are not to be counted.
         """

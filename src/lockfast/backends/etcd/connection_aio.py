@@ -200,7 +200,7 @@ class EtcdConnection(BufferedConnection):
         if data:
             self._transport.write(data)
             if self._transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
-                self.lose(ConnectionError("the member does not read what it is told"))
+                self.lose(ConnectionError("the member does not read our requests"))
 
     # -- receiving ---------------------------------------------------------------------
 
