@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from backends.mysql import each_server
 from refusals import PASSWORD
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
+from lockfast.backends.mysql import errors
 from lockfast.backends.mysql.schema import MysqlTables
 from lockfast_challenge.servers.mysql import MariadbServer, MysqlCompatibleServer, MysqlServer
 
@@ -166,6 +168,17 @@ def test_tls_where_the_server_has_none_or_a_certificate_of_its_own(refusal, guar
     }
     assert isinstance(error, ConfigurationError)
     assert sentence[type(guarded)] in str(error)
+
+
+def test_a_server_that_ends_the_tls_handshake_may_be_full_or_restarting() -> None:
+    """A ConfigurationError would end claims that wait."""
+    error = ConnectionError("cannot connect")
+    error.__cause__ = ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
+
+    told = errors.unreachable(error, where="mysql://here")
+
+    assert isinstance(told, BackendUnavailable)
+    assert "closed the connection before it had answered" in str(told)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING
 
-from lockfast.backends.network.errors import no_tls_connection
+from lockfast.backends.network.errors import CLOSED_IN_TLS, no_tls_connection
 from lockfast.backends.sql.errors import as_lock_error, no_time, unanswered
 from lockfast.errors import BackendMisbehaved, BackendUnavailable, ConfigurationError
 
@@ -156,7 +156,13 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
     known = as_lock_error(code_of(error), _CONFIGURATION, _OUTAGE, where=where, text=text)
     if known is not None:
         return known
-    if (failed := _of_tls(error)) is not None:
+    failed = _of_tls(error)
+    if isinstance(failed, CLOSED_IN_TLS):
+        return BackendUnavailable(
+            f"{where} closed the connection before it had answered; is it MySQL or MariaDB, and "
+            "does it speak TLS, or ask for our certificate (tls_cert)?"
+        )
+    if failed is not None:
         return no_tls_connection(failed, where=where)
     for pattern, kind, sentence in _UNREACHABLE:
         if re.search(pattern, text):

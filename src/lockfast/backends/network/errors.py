@@ -34,7 +34,7 @@ def unreachable(
     `kind` is the server in words, such as "a Redis server". `reasons` are a store's own sentences
     for some types of errors.
     """
-    if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_IN_TLS):
+    if isinstance(error, ssl.SSLError) and not isinstance(error, CLOSED_IN_TLS):
         return no_tls_connection(error, where=where)
     if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
         return BackendUnavailable(_NO_NAME_SERVICE.format(where=where))
@@ -96,7 +96,7 @@ _CLOSED = "{where} closed the connection before it had answered; is it {kind}{hi
 # OpenSSL's errors for a connection that ended during the TLS handshake. asyncio reports most of
 # them as a ConnectionError. Other TLS errors mean that an option is wrong, but a server that is
 # full or restarting closes connections too.
-_CLOSED_IN_TLS = ssl.SSLEOFError, ssl.SSLZeroReturnError
+CLOSED_IN_TLS = ssl.SSLEOFError, ssl.SSLZeroReturnError
 _REASONS: dict[type[BaseException], str] = {
     socket.gaierror: "{where}: this host name has no address; correct it, or check DNS",
     ConnectionRefusedError: "nothing listens at {where}; start the server, or correct the host and "
@@ -104,7 +104,7 @@ _REASONS: dict[type[BaseException], str] = {
     TimeoutError: _SILENT,
     BlockingIOError: _SILENT,  # the kernel's error for a socket whose time is up
     ConnectionError: _CLOSED,
-    **dict.fromkeys(_CLOSED_IN_TLS, _CLOSED),
+    **dict.fromkeys(CLOSED_IN_TLS, _CLOSED),
 }
 
 _SCHEME = re.compile(r"([\w+]+)://")
