@@ -81,7 +81,10 @@ class OpenInUse:
 
     def look(self) -> None:
         """Count after one more turn."""
-        now = open_counts()
+        try:
+            now = open_counts()
+        except OSError:
+            return  # a fault has used up the descriptors, so none is left for counting
         if self.turns % self._length:
             self._stretches[-1] = _together([self._stretches[-1], (now, now)])
         else:

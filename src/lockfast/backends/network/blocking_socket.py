@@ -131,7 +131,8 @@ class BlockingSocket:
             poll = here.Poll()
             poll.register(sock, here.READ)
             ready = self._poll = poll.poll
-        while ready(max(0.0, deadline - now()) * 1000):
+        # Stop a little early, so that the caller can act on the silence before its own deadline.
+        while ready(max(0.0, deadline - now()) * 950):
             try:
                 return sock.recv(65536, here.NO_WAIT)
             except BlockingIOError:
