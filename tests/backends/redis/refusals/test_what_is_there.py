@@ -71,7 +71,8 @@ def test_a_server_of_another_kind(refusal, talker, greeting, answer):
 
 def test_tls_to_a_server_without(refusal):
     """A server without TLS never replies: it takes the handshake for an unfinished line."""
-    error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}", within=0.5)
+    # The handshake has 95 % of this time; a busy machine needs the rest to report it.
+    error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}", within=6.0)
 
     assert isinstance(error, BackendUnavailable)
     assert str(error).endswith(
@@ -105,7 +106,7 @@ def test_tls_that_an_option_turned_on_to_a_server_without(refusal):
     """The hint is about what the client does, not about the scheme."""
     url = f"redis://:{PASSWORD}@127.0.0.1:{shared_server().port}?tls=true"
 
-    error = refusal(url, within=0.5)
+    error = refusal(url, within=6.0)
 
     assert str(error).endswith("; if it does not use TLS, leave the TLS options out")
 
